@@ -26,6 +26,7 @@
 #include "gui/pages/runs_page.h"
 #include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/pages/start_page.h"
+#include "gui/pages/step/step_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/banner.h"
 #include "gui/views/theme.h"
@@ -50,6 +51,7 @@ Window::Window()
       replay_page_(new ReplayPage(document_, planner_page_->planner())),
       sensitivity_page_(new SensitivityPage(planner_page_->planner())),
       quality_page_(new QualityPage(planner_page_->planner())),
+      step_page_(new StepPage(document_)),
       summary_(new QLabel) {
   setWindowTitle("Versieve");
   resize(1400, 900);
@@ -62,6 +64,7 @@ Window::Window()
   tabs_->addTab(replay_page_, tr("Replay"));
   tabs_->addTab(sensitivity_page_, tr("Sensitivity"));
   tabs_->addTab(quality_page_, tr("Quality"));
+  tabs_->addTab(step_page_, tr("Step"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   QWidget* center = new QWidget;
@@ -110,7 +113,7 @@ Window::Window()
 }
 
 QStringList Window::pageNames() {
-  return {"runs", "points", "planner", "validation", "replay", "sensitivity", "quality"};
+  return {"runs", "points", "planner", "validation", "replay", "sensitivity", "quality", "step"};
 }
 
 bool Window::showPage(const QString& name) {
@@ -175,6 +178,7 @@ void Window::setDark(bool is_dark) {
   replay_page_->recolor();
   sensitivity_page_->recolor();
   quality_page_->recolor();
+  step_page_->recolor();
 }
 
 void Window::keepIn(Preferences& preferences) {
@@ -204,7 +208,7 @@ void Window::closeEvent(QCloseEvent* event) {
 
 void Window::show_keys() {
   const std::pair<QString, QString> rows[] = {
-      {tr("Alt+1 to 7"), tr("the pages")},
+      {tr("Alt+1 to 8"), tr("the pages")},
       {tr("Tab, Shift+Tab"), tr("the next and the previous control")},
       {tr("B"), tr("makes the selected point the baseline, and ends that")},
       {tr("Ctrl+C"), tr("copies the selected rows of a table with their titles")},

@@ -22,6 +22,7 @@ class ReplayPage;
 class RunsPage;
 class SensitivityPage;
 class StartPage;
+class StepPage;
 class ValidationPage;
 
 class Window : public QMainWindow {
@@ -35,9 +36,10 @@ class Window : public QMainWindow {
   QualityPage& qualityPage() { return *quality_page_; }
   ReplayPage& replayPage() { return *replay_page_; }
   SensitivityPage& sensitivityPage() { return *sensitivity_page_; }
+  StepPage& stepPage() { return *step_page_; }
   ValidationPage& validationPage() { return *validation_page_; }
-  // "runs", "points", "planner", "validation", "replay", "sensitivity", "quality"; false if there
-  // is no such page.
+  // "runs", "points", "planner", "validation", "replay", "sensitivity", "quality", "step"; false if
+  // there is no such page.
   bool showPage(const QString& name);
   static QStringList pageNames();
   void setDark(bool is_dark);
@@ -73,6 +75,7 @@ class Window : public QMainWindow {
   ReplayPage* replay_page_;
   SensitivityPage* sensitivity_page_;
   QualityPage* quality_page_;
+  StepPage* step_page_;
   QLabel* summary_;
   QAction* dark_ = nullptr;
   QMenu* recent_ = nullptr;

@@ -1,6 +1,7 @@
 // What does quality cost? The flow by mouse and keyboard on the shipped database: the front, a
 // limit that is dragged and stepped, ranks that follow, and an export that the command repeats.
 #include <QComboBox>
+#include <QDir>
 #include <QPushButton>
 #include <QTemporaryDir>
 #include <QTest>
@@ -39,12 +40,12 @@ class QualityPageTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    const QString path = folder_.filePath("h100.db");
-    QVERIFY(QFile::copy(VERSIEVE_SOURCE_DIR "/db/measured/h100.db", path));
+    QVERIFY(QFile::copy(VERSIEVE_SOURCE_DIR "/db/measured/h100.db", folder_.filePath("h100.db")));
+    QVERIFY(QDir::setCurrent(folder_.path()));
     window_ = std::make_unique<Window>();
     window_->resize(1280, 860);
     window_->show();
-    QVERIFY(open(*window_, path));
+    QVERIFY(open(*window_, "h100.db"));
     window_->showPage("quality");
     QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
   }
