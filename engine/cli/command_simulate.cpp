@@ -16,6 +16,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "model/words/draft_tree.h"
+#include "model/words/kernel_case.h"
 #include "model/words/range_counters.h"
 #include "model/words/strategy.h"
 
@@ -29,6 +30,7 @@ struct Options {
   double overlap = 0.8;
   std::string database, kind, workload = "attention";
   bool check = false;
+  std::int64_t rows = 1;
   std::int64_t every = 1;
 };
 
@@ -75,6 +77,18 @@ std::string point_text(const PointMeasurement& point) {
 }
 
 constexpr const char* kDefaultHardware = "h200-sxm";
+constexpr const char* kAllWorkloads = "all";
+
+// Rows of a kernel alone are asked for; a strategy names its nodes.
+bool is_kernel(const std::string& workload) {
+  const WorkloadKind kind = workload_kind(workload);
+  return kind == WorkloadKind::kTopk || kind == WorkloadKind::kSampling ||
+         kind == WorkloadKind::kMachine;
+}
+
+std::int64_t queries_of(const Options& options) {
+  return is_kernel(options.workload) ? options.rows : Strategy::parse(options.strategy).draft.nodes;
+}
 
 Answer run_one(const Options& options) {
   const std::string hardware = options.hardware.empty() ? kDefaultHardware : options.hardware;
@@ -86,8 +100,10 @@ Answer run_one(const Options& options) {
                .cache_state = cache_state_of(options.cache_state),
                .launch = LaunchMode::kGraph,
                .context_len = options.context_len,
-               .num_queries = Strategy::parse(options.strategy).draft.nodes};
-  if (key.num_queries > 1) {
+               .num_queries = queries_of(options)};
+  if (is_kernel(options.workload)) {
+    key.model = "kernel";
+  } else if (key.num_queries > 1) {
     key.overlap = options.overlap;
   }
   const engine::SimulationPlan plan{
@@ -139,24 +155,24 @@ nlohmann::json comparison_json(const engine::Comparison& c) {
             {"requests", c.simulated_requests}}}};
 }
 
+bool was_counted(const PointMeasurement& point) {
+  return std::any_of(point.ranges.begin(), point.ranges.end(),
+                     [](const RangeMeasurement& range) { return dram_bytes(range).has_value(); });
+}
+
 // Why a counted point has no simulated twin, or an empty text. A whole step is simulated only where
 // it drafts nothing, and every point as sweeps count it and as the engine enqueues it.
 std::string no_twin_because(const PointMeasurement& point, const RunRecord& run) {
   if (!run.counted_warm) {
     return db::kCountedCold;
   }
-  if (point.key.workload == WorkloadKind::kStep && !point.key.pair.empty()) {
-    return "a step of a trained pair's own weights";
+  if (!point.key.pair.empty()) {
+    return "a trained pair's own weights";
   }
   if (point.key.workload == WorkloadKind::kStep && point.key.num_queries > 1) {
     return "a step that drafts";
   }
   return engine::outdated_because(point);
-}
-
-bool was_counted(const PointMeasurement& point) {
-  return std::any_of(point.ranges.begin(), point.ranges.end(),
-                     [](const RangeMeasurement& range) { return !range.counters.empty(); });
 }
 
 // The machine that a run was counted on, unless another is named.
@@ -181,17 +197,25 @@ struct Checked {
   std::set<std::string> machines;
   std::int64_t refused = 0;
   std::map<std::string, std::int64_t> left_out;
+  std::map<std::string, bool> launches;  // by name: whether counters are there
 };
 
 // Every n-th point of a run, counted against simulated.
 void check_points(const std::vector<PointMeasurement>& points, const RunRecord& run,
-                  const Options& options, bool says_progress, Checked& found) {
+                  const engine::EmptyLaunch* empty, const Options& options, bool says_progress,
+                  Checked& found) {
   const HardwareSpec hardware = hardware_of(options, run);
   found.machines.insert(hardware.key);
-  const engine::SimulationPlan plan{.machine = engine::memory_machine(hardware),
-                                    .protocol = engine::collection_warmed_up(),
-                                    .seed = run.seed};
+  engine::MemoryMachine machine = engine::memory_machine(hardware);
+  if (empty != nullptr) {
+    machine = engine::counted_on(machine, *empty);
+  }
+  const engine::SimulationPlan plan{
+      .machine = machine, .protocol = engine::collection_warmed_up(), .seed = run.seed};
   for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
+    if (!was_counted(points[i])) {
+      continue;
+    }
     if (const std::string reason = no_twin_because(points[i], run); !reason.empty()) {
       found.left_out[reason] += 1;
       continue;
@@ -209,15 +233,36 @@ void check_points(const std::vector<PointMeasurement>& points, const RunRecord& 
   }
 }
 
+// Launches that were compared with nothing, with or without counters.
+std::string names_of(const Checked& found, bool counted) {
+  std::set<std::string> compared;
+  for (const engine::Comparison& comparison : found.comparisons) {
+    compared.insert(comparison.path);
+  }
+  std::string names;
+  for (const auto& [path, has_counters] : found.launches) {
+    if (has_counters == counted && compared.find(path) == compared.end()) {
+      names += (names.empty() ? "" : ", ") + path;
+    }
+  }
+  return names;
+}
+
 Answer answer_of(const Checked& found, const std::string& database) {
   const std::vector<engine::SimulationErrors> summaries = engine::summarize(found.comparisons);
   Answer answer{.text = "\n" + engine::summary_text(summaries)};
+  const std::string uncounted = names_of(found, false);
+  const std::string untraced = names_of(found, true);
+  answer.text += uncounted.empty() ? "" : "no counters in the database: " + uncounted + "\n";
+  answer.text += untraced.empty() ? "" : "counted, not compared: " + untraced + "\n";
   for (const auto& [reason, points] : found.left_out) {
     answer.text += "left out: " + std::to_string(points) + " points, " + reason + "\n";
   }
   answer.json = {{"db", database},
                  {"hardware", found.machines},
                  {"refused", found.refused},
+                 {"uncounted", names_of(found, false)},
+                 {"untraced", names_of(found, true)},
                  {"errors", nlohmann::json::array()},
                  {"points", nlohmann::json::array()}};
   for (const engine::Comparison& comparison : found.comparisons) {
@@ -229,17 +274,65 @@ Answer answer_of(const Checked& found, const std::string& database) {
   return answer;
 }
 
+// What empty launches counted on each device of the database, by the mean of their points.
+std::map<std::string, engine::EmptyLaunch> empty_launches(const db::Store& store) {
+  std::map<std::string, engine::EmptyLaunch> found;
+  std::map<std::string, double> launches;
+  for (const db::StoredRun& run : store.runs()) {
+    for (const PointMeasurement& point :
+         store.points({.run_id = run.id, .workload = WorkloadKind::kMachine, .only_ok = true})) {
+      if (MachineCase::parse(point.key.strategy).work != MachineWork::kLaunch) {
+        continue;
+      }
+      for (const RangeMeasurement& range : point.ranges) {
+        engine::EmptyLaunch& empty = found[run.record.device];
+        empty.requests += value_of(range, "lts__t_requests.sum");
+        empty.hits += value_of(range, "lts__t_requests_lookup_hit.sum");
+        launches[run.record.device] += static_cast<double>(range.launches);
+      }
+    }
+  }
+  for (auto& [device, empty] : found) {
+    empty.requests /= std::max(1.0, launches[device]);
+    empty.hits /= std::max(1.0, launches[device]);
+  }
+  return found;
+}
+
+std::vector<WorkloadKind> checked_workloads(const Options& options) {
+  if (options.workload != kAllWorkloads) {
+    return {workload_kind(options.workload)};
+  }
+  return {WorkloadKind::kAttention, WorkloadKind::kStep,     WorkloadKind::kDecode,
+          WorkloadKind::kTopk,      WorkloadKind::kSampling, WorkloadKind::kMachine};
+}
+
+void note_launches(const std::vector<PointMeasurement>& points, Checked& found) {
+  for (const PointMeasurement& point : points) {
+    for (const RangeMeasurement& range : point.ranges) {
+      bool& counted = found.launches[range.path];
+      counted = counted || dram_bytes(range).has_value();
+    }
+  }
+}
+
 Answer run_check(const Options& options, const CommandContext& context) {
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
   Checked found;
+  const std::map<std::string, engine::EmptyLaunch> empty = empty_launches(store);
   for (const db::StoredRun& run : store.runs()) {
     if (is_simulated(run.record) || (!options.kind.empty() && run.record.kind != options.kind)) {
       continue;
     }
-    const std::vector<PointMeasurement> points = store.points(
-        {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
-    if (std::any_of(points.begin(), points.end(), was_counted)) {
-      check_points(points, run.record, options, !context.json, found);
+    for (const WorkloadKind workload : checked_workloads(options)) {
+      const std::vector<PointMeasurement> points =
+          store.points({.run_id = run.id, .workload = workload, .only_ok = true});
+      note_launches(points, found);
+      if (std::any_of(points.begin(), points.end(), was_counted)) {
+        const auto own = empty.find(run.record.device);
+        check_points(points, run.record, own == empty.end() ? nullptr : &own->second, options,
+                     !context.json, found);
+      }
     }
   }
   if (found.comparisons.empty()) {
@@ -257,11 +350,17 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
   app.add_option("--hardware", options->hardware,
                  "catalogue key or JSON file; if left out h200-sxm, with --check the machine that "
                  "each run was counted on");
-  app.add_option("--strategy", options->strategy, "strategy text; its schedule names the layer");
-  app.add_option("--model", options->model, "geometry: nsa-1b, nsa-8b or demo");
-  app.add_option("--workload", options->workload, "attention (one layer) or step (the target)")
-      ->check(CLI::IsMember({"attention", "step"}));
+  app.add_option("--strategy", options->strategy,
+                 "strategy text; its schedule names the layer; of a kernel alone its case, "
+                 "as topk:gvr/k2048");
+  app.add_option("--model", options->model, "geometry: nsa-1b, nsa-8b, dense-1b or demo");
+  app.add_option("--workload", options->workload,
+                 "attention (one NSA layer), step (the target), decode (one dense layer), "
+                 "topk, sampling or machine; with --check all of them")
+      ->check(CLI::IsMember({"attention", "step", "decode", "topk", "sampling", "machine", "all"}));
   app.add_option("--context", options->context_len, "tokens in the cache")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--rows", options->rows, "of scores or logits: topk, sampling, machine")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--overlap", options->overlap, "of neighbouring queries' blocks")
       ->check(CLI::Range(0.0, 1.0));
@@ -276,6 +375,9 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
     if (options->check ? options->database.empty() : options->strategy.empty()) {
       throw Error(ExitCode::kUsage,
                   "simulate: name a --strategy, or --check with the --db to compare with");
+    }
+    if (!options->check && options->workload == kAllWorkloads) {
+      throw Error(ExitCode::kUsage, "simulate: --workload all goes with --check");
     }
     return options->check ? run_check(*options, context) : run_one(*options);
   };

@@ -32,6 +32,7 @@ L2Partition::Outcome L2Partition::touch(std::uint64_t line, std::uint64_t hash, 
   std::uint64_t entry = line << 8;
   if (way < ways_ && (set[way] & 0xF) != 0) {
     entry = set[way];
+    outcome.present = true;
     outcome.hit = static_cast<unsigned>(entry) & mask;
   } else {
     way = ways_ - 1;

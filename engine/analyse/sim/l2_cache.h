@@ -22,6 +22,7 @@ class L2Partition {
   // What a lookup left: sectors found, and what had to go for the rest.
   struct Outcome {
     unsigned hit = 0;            // of the mask: sectors that were valid
+    bool present = false;        // any sector of the line was
     std::uint64_t victim = 0;    // line that was replaced, if its dirty sectors are not 0
     unsigned victim_dirty = 0;   // sectors to write back
     std::uint64_t cleaned = 0;   // line that stays but may not stay dirty

@@ -58,6 +58,16 @@ struct MemoryMachine {
 // Throws Error(kUsage) for a catalogue entry without SMs, L2 or bandwidth.
 MemoryMachine memory_machine(const HardwareSpec& spec);
 
+// What a launch that does nothing counts on a card, beside the time that it takes: requests of L2,
+// mostly of one sector, that no SM made.
+struct EmptyLaunch {
+  double requests = 0.0;
+  double hits = 0.0;
+};
+// That machine, its launches' own requests those of the card where the simulator was made (which
+// `launch_requests` has in it) and what an empty launch counts more on this one.
+MemoryMachine counted_on(MemoryMachine machine, const EmptyLaunch& empty);
+
 // CTAs of that shape that one SM holds; 0: it holds none.
 std::int64_t resident_ctas(const MemoryMachine& machine, std::int64_t threads,
                            std::int64_t registers, std::int64_t shared_bytes);

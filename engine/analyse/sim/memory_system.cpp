@@ -8,10 +8,15 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::uint32_t kRunsAhead = 6;  // host memory's latency, in lookups
+constexpr unsigned kHalf = 0x3, kHalfSectors = 2;  // of a line
+constexpr std::uint32_t kRunsAhead = 6;            // host memory's latency, in lookups
 
 unsigned sectors_of(unsigned mask) {
   return static_cast<unsigned>(std::popcount(mask));
+}
+
+bool has_both_halves(unsigned mask) {
+  return (mask & 0x3U) != 0 && (mask & 0xCU) != 0;
 }
 
 }  // namespace
@@ -51,13 +56,14 @@ double MemorySystem::access(const Access& access, std::int64_t gpc, double now) 
       const unsigned first = static_cast<unsigned>(from / kSectorBytes);
       const unsigned last = static_cast<unsigned>((to + kSectorBytes - 1) / kSectorBytes);
       const unsigned mask = (1U << last) - (1U << first);
-      if (access.kind != AccessKind::kBulkRead) {
+      if (access.kind == AccessKind::kRead || access.kind == AccessKind::kWrite) {
         l1_sectors_ += last - first;
       }
       if (access.kind == AccessKind::kWrite) {
         write_line(line, mask, from % kSectorBytes == 0 && to % kSectorBytes == 0, side, now);
       } else {
-        done = std::max(done, read_line(line, mask, static_cast<std::size_t>(gpc), now));
+        done = std::max(done, read_line(line, mask, access.kind == AccessKind::kStream,
+                                        static_cast<std::size_t>(gpc), now));
       }
     }
   }
@@ -97,14 +103,14 @@ double MemorySystem::read_over_fabric(std::uint64_t line, std::uint64_t hash, un
                                       std::size_t home, double now) {
   const std::uint64_t hits = hit_requests_;
   const double done = read_home(line, hash, mask, home, now);
-  const bool both_halves = (mask & 0x3U) != 0 && (mask & 0xCU) != 0;
-  if (hit_requests_ == hits && both_halves) {
+  if (hit_requests_ == hits && has_both_halves(mask)) {
     ++requests_;
   }
   return done + machine_.fabric_cycles;
 }
 
-double MemorySystem::read_line(std::uint64_t line, unsigned mask, std::size_t gpc, double now) {
+double MemorySystem::read_line(std::uint64_t line, unsigned mask, bool leaves_first,
+                               std::size_t gpc, double now) {
   const std::uint64_t hash = line_hash(line);
   std::vector<InFlight>& table = in_flight_[gpc];
   InFlight& flight = table[(hash >> 32) % table.size()];
@@ -124,6 +130,11 @@ double MemorySystem::read_line(std::uint64_t line, unsigned mask, std::size_t gp
     write_back(near, now);
     done = near.hit == mask ? now + machine_.l2_hit_cycles
                             : read_over_fabric(line, hash, mask & ~near.hit, home, now);
+    if (leaves_first && near.hit != mask && has_both_halves(mask)) {
+      read_sectors_ += kHalfSectors;
+      sm_sectors_ += kHalfSectors;
+      count_lookup(kHalf, kHalf);
+    }
   }
   const bool from_dram = done - now > machine_.l2_hit_cycles + machine_.fabric_cycles;
   flight = {line, mask, from_dram ? done : now + machine_.joined_hit_cycles};
@@ -146,12 +157,15 @@ void MemorySystem::write_line(std::uint64_t line, unsigned mask, bool whole, std
   const L2Partition::Outcome outcome = partitions_[home].write(line, hash, mask);
   write_back(outcome, now);
   write_sectors_ += sectors;
-  // A store of whole sectors needs nothing that is missing. One from the other side is looked up on
-  // its way to the home too, where only parts of sectors are said to hit.
-  count_lookup(mask, whole ? mask : outcome.hit);
+  // A store of whole sectors needs nothing but its line. One from the other side is looked up on
+  // its way to the home too, where only parts of sectors are said to hit; a line that is not there
+  // comes by halves.
+  const unsigned there = outcome.present ? mask : 0;
+  count_lookup(mask, whole ? there : outcome.hit);
   if (home != partition) {
     write_sectors_ += sectors;
     count_lookup(mask, whole ? 0 : outcome.hit);
+    requests_ += whole && !outcome.present && has_both_halves(mask) ? 1 : 0;
   }
 }
 

@@ -48,7 +48,10 @@ class MemorySystem {
     double until = 0.0;
   };
   void prefetch(std::uint64_t line, std::size_t partition);
-  double read_line(std::uint64_t line, unsigned mask, std::size_t gpc, double now);
+  // `leaves_first`: of lines so marked, a half is looked up once more where it came over the
+  // fabric.
+  double read_line(std::uint64_t line, unsigned mask, bool leaves_first, std::size_t gpc,
+                   double now);
   // `whole`: all bytes of the sectors.
   void write_line(std::uint64_t line, unsigned mask, bool whole, std::size_t partition, double now);
   // The home's sectors, from DRAM where they are not there.

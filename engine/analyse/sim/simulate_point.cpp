@@ -1,8 +1,13 @@
 #include "engine/analyse/sim/simulate_point.h"
 
+#include <algorithm>
+#include <limits>
 #include "engine/analyse/sim/attention_traces.h"
+#include "engine/analyse/sim/decode_sequences.h"
+#include "engine/analyse/sim/kernel_sequences.h"
 #include "engine/analyse/sim/step_sequence.h"
 #include "engine/measure/sweep/cold_sets.h"
+#include "engine/run/speculate/draft_choice.h"
 #include "model/launches/decode_layers.h"
 #include "model/launches/nsa_shape.h"
 #include "model/words/cache_passes.h"
@@ -13,14 +18,11 @@
 namespace versieve::engine {
 namespace {
 
-// Throws Error(kAnswerNo) for what the engine would refuse or the simulator has no traces of.
+// Throws Error(kAnswerNo) for what the engine would refuse.
 Strategy simulated_strategy(const PointKey& key, const LlmShape& shape) {
   const Strategy strategy = Strategy::parse(key.strategy);
   if (const std::string reason = illegal_because(strategy, shape); !reason.empty()) {
     throw Error(ExitCode::kAnswerNo, reason);
-  }
-  if (strategy.attention != AttentionMethod::kNsa) {
-    throw Error(ExitCode::kAnswerNo, "the simulator has traces of NSA's launches only");
   }
   return strategy;
 }
@@ -33,6 +35,10 @@ DraftTree tree_of(const Strategy& strategy) {
 AttentionCase attention_of(const PointKey& key) {
   const LlmShape shape = named_llm_shape(key.model);
   const Strategy strategy = simulated_strategy(key, shape);
+  if (strategy.attention != AttentionMethod::kNsa) {
+    throw Error(ExitCode::kAnswerNo,
+                "attention points are of nsa; decode points read a dense cache");
+  }
   const DraftTree grown = synthetic_tree(strategy.draft);
   AttentionCase a = attention_case(shape, reordered(grown, traversal_order(grown, strategy.order)),
                                    key.context_len);
@@ -59,23 +65,43 @@ std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
   return cold_sets(kColdPasses * static_cast<double>(machine.l2_bytes), touched_bytes(touched));
 }
 
+// The launches on each set of buffers that a timed sample rotates through; of a run that nobody
+// watches, on those of its repetitions.
+std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& known,
+                                    const SimulationPlan& plan) {
+  const bool rotates = key.cache_state == CacheState::kColdRotate;
+  const double cold_bytes = kColdPasses * static_cast<double>(plan.machine.l2_bytes);
+  const std::int64_t most =
+      plan.protocol.warm_up ? std::numeric_limits<std::int64_t>::max() : plan.protocol.repetitions;
+  switch (key.workload) {
+    case WorkloadKind::kAttention:
+      return attention_sequences(
+          key, known, plan.seed,
+          std::min(most, rotates ? rotated_sets(key, known, plan.machine) : 1));
+    case WorkloadKind::kDecode:
+      return decode_sequences(key, plan.seed, cold_bytes, most);
+    case WorkloadKind::kStep: {
+      std::vector<LaunchSequence> one;
+      one.push_back(verification_sequence(key, known, plan.seed, true));
+      return one;
+    }
+    case WorkloadKind::kTopk:
+    case WorkloadKind::kSampling:
+    case WorkloadKind::kMachine:
+      return kernel_sequences(key, cold_bytes, most);
+    case WorkloadKind::kAcceptance:
+      break;
+  }
+  throw Error(ExitCode::kAnswerNo,
+              std::string("the simulator has no launches of ") + name_of(key.workload) + " points");
+}
+
 // What a sweep's collection runs: uncounted runs on all sets of a timed sample, then the counted.
 CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const SimulationPlan& plan) {
   const std::int64_t repetitions = plan.protocol.repetitions;
-  const bool attention = key.workload == WorkloadKind::kAttention;
-  const bool rotates = attention && key.cache_state == CacheState::kColdRotate;
-  const std::int64_t rotated = rotates ? rotated_sets(key, known, plan.machine) : 1;
-  const std::int64_t sets = plan.protocol.warm_up ? rotated : repetitions;
-  CollectedRuns runs;
-  if (attention) {
-    runs.sets = attention_sequences(key, known, plan.seed, sets);
-  } else {
-    for (std::int64_t i = 0; i < sets; ++i) {
-      runs.sets.push_back(verification_sequence(key, known, plan.seed, true));
-    }
-  }
-  const std::int64_t uncounted =
-      attention && key.cache_state == CacheState::kWarm ? kWarmRuns : sets;
+  CollectedRuns runs{.sets = sets_of(key, known, plan)};
+  const std::int64_t sets = static_cast<std::int64_t>(runs.sets.size());
+  const std::int64_t uncounted = key.cache_state == CacheState::kWarm ? kWarmRuns : sets;
   for (std::int64_t i = 0; plan.protocol.warm_up && i < uncounted; ++i) {
     runs.uncounted.push_back(static_cast<std::size_t>(i % sets));
   }
@@ -108,20 +134,33 @@ LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& kno
   const LlmShape shape = named_llm_shape(key.model);
   const Strategy strategy = simulated_strategy(key, shape);
   const bool plain = !strategy.draft.speculates() && strategy.form == NsaForm::kFused;
-  return step_sequence({.shape = shape,
-                        .form = strategy.form,
-                        .group_size = strategy.group_size,
-                        .group_mode = strategy.group_mode,
-                        .schedule = strategy.schedule_for(shape.layers),
-                        .tree = tree_of(strategy),
-                        .context_len = key.context_len,
-                        .element_bytes = bytes_of(key.dtype),
-                        .overlap = key.overlap,
-                        .known = known,
-                        .seed = seed,
-                        .captures = strategy.draft.speculates() ? 3 : 0,
-                        .one_launch = one_launch && plain && key.dtype == Dtype::kBf16 &&
-                                      decodes_in_one_launch(shape, key.context_len)});
+  std::vector<DenseCase> dense;
+  for (std::int64_t layer = 0; strategy.attention != AttentionMethod::kNsa && layer < shape.layers;
+       ++layer) {
+    const bool reads_all =
+        strategy.attention == AttentionMethod::kSpecAttn && layer < SpecAttnOptions{}.dense_layers;
+    Strategy own = strategy;
+    own.attention = reads_all ? AttentionMethod::kDense : strategy.attention;
+    dense.push_back(attended_case(shape, own, key.context_len, bytes_of(key.dtype),
+                                  seed + static_cast<std::uint64_t>(layer)));
+  }
+  const bool one = one_launch && plain && dense.empty() && key.dtype == Dtype::kBf16 &&
+                   decodes_in_one_launch(shape, key.context_len);
+  return step_sequence(
+      {.shape = shape,
+       .form = strategy.form,
+       .group_size = strategy.group_size,
+       .group_mode = strategy.group_mode,
+       .schedule = dense.empty() ? strategy.schedule_for(shape.layers) : std::string(),
+       .tree = tree_of(strategy),
+       .context_len = key.context_len,
+       .element_bytes = bytes_of(key.dtype),
+       .overlap = key.overlap,
+       .known = known,
+       .seed = seed,
+       .captures = strategy.draft.speculates() ? 3 : 0,
+       .one_launch = one,
+       .dense = std::move(dense)});
 }
 
 PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
@@ -131,9 +170,6 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
   point.adjacent_overlap = known.adjacent_overlap;
   point.unique_blocks = known.unique_blocks;
   try {
-    if (key.workload != WorkloadKind::kAttention && key.workload != WorkloadKind::kStep) {
-      throw Error(ExitCode::kAnswerNo, "the simulator knows the launches of attention and step");
-    }
     fill_ranges(collect(plan.machine, plan.protocol, runs_of(key, known, plan)), point);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kAnswerNo) {

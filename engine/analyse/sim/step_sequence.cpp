@@ -1,6 +1,8 @@
 #include "engine/analyse/sim/step_sequence.h"
 
 #include "engine/analyse/sim/attention_traces.h"
+#include "engine/analyse/sim/decode_sequences.h"
+#include "engine/analyse/sim/dense_traces.h"
 #include "engine/analyse/sim/row_trace.h"
 #include "engine/analyse/sim/trace_linear.h"
 #include "model/words/assert.h"
@@ -46,12 +48,24 @@ class StepBuilder {
       : s_(step), shape_(step.shape), rows_(step.tree.size()), e_(step.element_bytes) {
     hidden_ = place(rows_ * shape_.hidden);
     weighted_ = place(rows_ * shape_.hidden);
-    joint_ = place(rows_ * joint_width());
+    joint_ = place(rows_ * (shape_.q_width() + 2 * shape_.kv_width() + 3 * shape_.num_heads));
     mlp_ = place(rows_ * shape_.intermediate);
     captured_ = place(rows_ * kCaptures * shape_.hidden);
     logits_ = place(rows_ * shape_.vocab);
     table_ = space_.place(rows_ * shape_.head_dim * kFloat);
     embedding_ = place(shape_.vocab * shape_.hidden);
+    for (const DenseCase& layer : step.dense) {
+      dense_.push_back(layer);
+      // All layers but their caches share buffers.
+      if (dense_.size() == 1) {
+        place_dense_shared(space_, dense_.front());
+      } else {
+        dense_.back().at = dense_.front().at;
+      }
+    }
+    if (!dense_.empty()) {
+      return;
+    }
     AttentionCase a = attention_case(shape_, step.tree, step.context_len);
     a.form = step.form;
     a.group_size = step.group_size;
@@ -65,9 +79,9 @@ class StepBuilder {
 
  private:
   std::uint64_t place(std::int64_t elements) { return space_.place(elements * e_); }
-  std::int64_t joint_width() const {
-    return shape_.q_width() + 2 * shape_.kv_width() + 3 * shape_.num_heads;
-  }
+  bool is_dense() const { return !dense_.empty(); }
+  std::int64_t gates() const { return is_dense() ? 0 : 3 * shape_.num_heads; }
+  std::int64_t joint_width() const { return shape_.q_width() + 2 * shape_.kv_width() + gates(); }
   RowTensor rows_of(std::uint64_t tensor, std::int64_t width) const {
     return {tensor, width * e_, width * e_};
   }
@@ -78,6 +92,7 @@ class StepBuilder {
   void take_apart();
   void compress();
   void attend(std::int64_t layer);
+  void commit();
   std::uint64_t captured_after(std::int64_t layer) const;
 
   const StepCase& s_;
@@ -86,6 +101,7 @@ class StepBuilder {
   std::int64_t e_;
   AddressSpace space_;
   AttentionCase attention_;
+  std::vector<DenseCase> dense_;
   std::vector<std::int32_t> refreshed_;  // blocks of the newest refresh layer
   LaunchSequence launches_;
   std::uint64_t hidden_, weighted_, joint_, mlp_, captured_, logits_, table_, embedding_;
@@ -122,27 +138,33 @@ void StepBuilder::linear_to_norm(std::uint64_t x, std::int64_t k, std::uint64_t 
 // rms_norm's first half: the tokens' rows, and times the first norm's weight; the rotary table.
 void StepBuilder::embed() {
   const std::int64_t angles = shape_.head_dim * kFloat;
-  launches_.push_back(trace_rows({.path = "rms_norm",
-                                  .rows = rows_,
-                                  .reads = {rows_of(embedding_, shape_.hidden),
-                                            {place(shape_.hidden), shape_.hidden * e_, 0},
-                                            {attention_.at.position, 4, 4}},
-                                  .writes = {rows_of(hidden_, shape_.hidden),
-                                             rows_of(weighted_, shape_.hidden),
-                                             {table_, angles, angles}}}));
+  launches_.push_back(trace_rows(
+      {.path = "rms_norm",
+       .rows = rows_,
+       .reads = {rows_of(embedding_, shape_.hidden),
+                 {place(shape_.hidden), shape_.hidden * e_, 0},
+                 {is_dense() ? dense_.front().at.position : attention_.at.position, 4, 4}},
+       .writes = {rows_of(hidden_, shape_.hidden),
+                  rows_of(weighted_, shape_.hidden),
+                  {table_, angles, angles}}}));
 }
 
 // rope_append, under the range's name.
 void StepBuilder::take_apart() {
-  launches_.push_back(
-      trace_rows({.path = "rope",
-                  .rows = rows_,
-                  .reads = {rows_of(joint_, joint_width()),
-                            {table_, shape_.head_dim * kFloat, shape_.head_dim * kFloat}},
-                  .writes = {rows_of(attention_.at.q, shape_.q_width()),
-                             rows_of(attention_.at.k_tree, shape_.kv_width()),
-                             rows_of(attention_.at.v_tree, shape_.kv_width()),
-                             rows_of(attention_.at.gates, 3 * shape_.num_heads)}}));
+  const std::int64_t angles = shape_.head_dim * kFloat;
+  RowLaunch launch{.path = "rope",
+                   .rows = rows_,
+                   .reads = {rows_of(joint_, joint_width()), {table_, angles, angles}}};
+  if (is_dense()) {
+    const DenseBuffers& at = dense_.front().at;
+    launch.writes = {rows_of(at.q, shape_.q_width()), rows_of(at.k_tree, shape_.kv_width()),
+                     rows_of(at.v_tree, shape_.kv_width())};
+  } else {
+    const AttentionBuffers& at = attention_.at;
+    launch.writes = {rows_of(at.q, shape_.q_width()), rows_of(at.k_tree, shape_.kv_width()),
+                     rows_of(at.v_tree, shape_.kv_width()), rows_of(at.gates, gates())};
+  }
+  launches_.push_back(trace_rows(launch));
 }
 
 // Path-local compressed tokens, l rows of keys and values each; traced behind the rows that the
@@ -171,6 +193,13 @@ std::uint64_t StepBuilder::captured_after(std::int64_t layer) const {
 }
 
 void StepBuilder::attend(std::int64_t layer) {
+  if (is_dense()) {
+    DenseCase& own = dense_[static_cast<std::size_t>(layer)];
+    place_dense_cache(space_, own);
+    append_attention(own, launches_);
+    return;
+  }
+  compress();
   AttentionCase a = attention_;
   a.reuse = s_.schedule[static_cast<std::size_t>(layer)] == 'R';
   if (!a.reuse) {
@@ -183,16 +212,39 @@ void StepBuilder::attend(std::int64_t layer) {
   }
 }
 
+// A token's rows of all layers to their caches, keys and values, and of ReSA the keys of their
+// blocks.
+void StepBuilder::commit() {
+  const std::int64_t bytes = shape_.kv_width() * e_;
+  const std::uint64_t end = static_cast<std::uint64_t>(s_.context_len * bytes);
+  for (const bool values : {false, true}) {
+    RowLaunch launch{.path = "copy_rows"};
+    for (const DenseCase& layer : dense_) {
+      launch.reads.push_back({values ? layer.at.v_tree : layer.at.k_tree, bytes, 0});
+      launch.writes.push_back({(values ? layer.at.v : layer.at.k) + end, bytes, 0});
+    }
+    launches_.push_back(trace_rows(launch));
+  }
+  if (dense_.front().key_block > 0) {
+    RowLaunch launch{.path = "block_keys"};
+    for (const DenseCase& layer : dense_) {
+      append_block_keys(layer, launch);
+    }
+    launches_.push_back(trace_rows(launch));
+  }
+}
+
 LaunchSequence StepBuilder::build() {
   embed();
   const std::size_t first = launches_.size();
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
-    place_cache(space_, attention_);
+    if (!is_dense()) {
+      place_cache(space_, attention_);
+    }
     linear(weighted_, shape_.hidden, joint_width(), joint_);
     take_apart();
-    compress();
     attend(layer);
-    linear_to_norm(attention_.at.out, shape_.q_width());
+    linear_to_norm(is_dense() ? dense_.front().at.out : attention_.at.out, shape_.q_width());
     linear(weighted_, shape_.hidden, shape_.intermediate, mlp_, true);
     linear_to_norm(mlp_, shape_.intermediate, captured_after(layer));
   }
@@ -205,15 +257,20 @@ LaunchSequence StepBuilder::build() {
                                   .parts = logit_parts(rows_),
                                   .reads = {rows_of(logits_, shape_.vocab)},
                                   .writes = {{captured_, 8, 8}}}));
+  if (is_dense() && rows_ == 1) {
+    commit();
+  }
   return std::move(launches_);
 }
 
 }  // namespace
 
 LaunchSequence step_sequence(const StepCase& step) {
-  VERSIEVE_ASSERT(static_cast<std::int64_t>(step.schedule.size()) == step.shape.layers &&
-                      step.schedule[0] == 'F',
-                  "a schedule has a letter a layer and begins with a refresh");
+  VERSIEVE_ASSERT(
+      (step.dense.empty() ? static_cast<std::int64_t>(step.schedule.size()) == step.shape.layers &&
+                                step.schedule[0] == 'F'
+                          : static_cast<std::int64_t>(step.dense.size()) == step.shape.layers),
+      "a schedule has a letter a layer and begins with a refresh");
   return StepBuilder(step).build();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/analyse/sim/attended_blocks.h"
+#include "engine/analyse/sim/dense_case.h"
 #include "engine/analyse/sim/simulated_run.h"
 
 namespace versieve::engine {
@@ -25,6 +26,8 @@ struct StepCase {
   // All layers in one launch, whose bytes are those of the launches that it replaces; their times
   // do not add up to its own.
   bool one_launch = false;
+  // Of a target that reads a dense cache: what each layer attends. Empty: NSA.
+  std::vector<DenseCase> dense;
 };
 
 LaunchSequence step_sequence(const StepCase& step);

@@ -47,7 +47,7 @@ class LinearTrace final : public LaunchTrace {
   }
   // `rows` rows of [., K] from `first`, one tile of K.
   void append_tile(std::uint64_t matrix, std::int64_t first, std::int64_t rows, std::int64_t tile,
-                   std::vector<Access>& out) const;
+                   AccessKind kind, std::vector<Access>& out) const;
   void append_output(std::int64_t slice, std::int64_t first_node, std::int64_t row_tile,
                      std::vector<Access>& out) const;
 
@@ -56,7 +56,7 @@ class LinearTrace final : public LaunchTrace {
 };
 
 void LinearTrace::append_tile(std::uint64_t matrix, std::int64_t first, std::int64_t rows,
-                              std::int64_t tile, std::vector<Access>& out) const {
+                              std::int64_t tile, AccessKind kind, std::vector<Access>& out) const {
   if (rows <= 0) {
     return;
   }
@@ -66,7 +66,7 @@ void LinearTrace::append_tile(std::uint64_t matrix, std::int64_t first, std::int
        .bytes = static_cast<std::uint32_t>(std::min(kLinearTileK, p_.k - from) * p_.element_bytes),
        .count = static_cast<std::uint32_t>(rows),
        .stride = static_cast<std::uint64_t>(p_.k * p_.element_bytes),
-       .kind = AccessKind::kBulkRead});
+       .kind = kind});
 }
 
 void LinearTrace::append_output(std::int64_t slice, std::int64_t first_node, std::int64_t row_tile,
@@ -118,11 +118,12 @@ bool LinearTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<A
   const std::int64_t width = p_.swiglu ? kLinearGroupRows : cut_.groups * kLinearGroupRows;
   const std::int64_t first = row_tile * width;
   const std::int64_t rows = std::min(width, p_.m - first);
-  append_tile(p_.w, first, rows, tile, out);
+  append_tile(p_.w, first, rows, tile, AccessKind::kStream, out);
   if (p_.swiglu) {
-    append_tile(p_.w, p_.m + first, rows, tile, out);
+    append_tile(p_.w, p_.m + first, rows, tile, AccessKind::kStream, out);
   }
-  append_tile(p_.x, first_node, std::min(tile_nodes(p_), p_.n - first_node), tile, out);
+  append_tile(p_.x, first_node, std::min(tile_nodes(p_), p_.n - first_node), tile,
+              AccessKind::kBulkRead, out);
   return true;
 }
 

@@ -87,6 +87,16 @@ SimulationErrors summary_of(const std::string& what,
           .hit_rate_p90 = quantile(hits, 0.9)};
 }
 
+// "decode resa:b16p0.1f32", "topk:gvr": the workload and the part of the text that names the
+// method.
+std::string system_of(const PointKey& key) {
+  const std::string method = key.strategy.substr(0, key.strategy.find('/'));
+  const bool named = key.workload == WorkloadKind::kTopk ||
+                     key.workload == WorkloadKind::kSampling ||
+                     key.workload == WorkloadKind::kMachine;
+  return named ? method : name_of(key.workload) + (" " + method);
+}
+
 }  // namespace
 
 double Comparison::bytes_error() const {
@@ -131,6 +141,10 @@ std::vector<SimulationErrors> summarize(const std::vector<Comparison>& compariso
   };
   const Name names[] = {
       [&](const Comparison& c) { return whole(c, kWholePoint); },
+      [&](const Comparison& c) {
+        return whole(c,
+                     c.key.workload == WorkloadKind::kAttention ? std::string() : system_of(c.key));
+      },
       [&](const Comparison& c) { return c.path != kWholePoint ? c.path : std::string(); },
       [&](const Comparison& c) { return whole(c, "L " + std::to_string(c.key.context_len)); },
       [&](const Comparison& c) { return whole(c, "N " + std::to_string(c.key.num_queries)); },

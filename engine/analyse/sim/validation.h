@@ -42,8 +42,9 @@ struct SimulationErrors {
   double hit_rate_median = 0.0, hit_rate_p90 = 0.0;
 };
 
-// By whole point, then by launch, by context, queries and cache state. Points that move fewer DRAM
-// bytes than kLeastJudgedBytes are a row of their own, the last; their launches count by launch.
+// By whole point, then by system (all but NSA's attention), by launch, by context, queries and
+// cache state. Points that move fewer DRAM bytes than kLeastJudgedBytes are a row of their own, the
+// last; their launches count by launch.
 std::vector<SimulationErrors> summarize(const std::vector<Comparison>& comparisons);
 // A table, one line a summary.
 std::string summary_text(const std::vector<SimulationErrors>& summaries);

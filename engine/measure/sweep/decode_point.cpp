@@ -1,12 +1,12 @@
 #include "engine/measure/sweep/decode_point.h"
 
 #include <algorithm>
-#include <cmath>
+#include <type_traits>
 
 #include "engine/measure/sweep/cold_sets.h"
 #include "engine/measure/sweep/point_shape.h"
 #include "engine/measure/sweep/sweep_ops.h"
-#include "engine/measure/sweep/synthetic_random.h"
+#include "engine/measure/sweep/synthetic_draft.h"
 #include "engine/run/model/random_block.h"
 #include "engine/run/model/tree_layout.h"
 #include "engine/run/speculate/draft_choice.h"
@@ -18,12 +18,6 @@ namespace versieve::engine {
 namespace {
 
 constexpr double kMostCacheBytes = 8e9;  // of all copies
-// Draft attention comes in clusters and falls off as a log-normal's weights do: a share p of the
-// mass lies in a share Phi(Phi^-1(p) - sigma) of the chunks, 24 % at p = 0.9, 2 % at p = 0.5. Steps
-// agree but for a tenth of the variance.
-constexpr double kLogWeightSigma = 2.0;
-constexpr double kStepShare = 0.1;
-constexpr std::int64_t kChunk = 16;  // tokens that SpecAttn reads together, and a cluster
 
 template <class T>
 class DecodeRunner final : public PointRunner {
@@ -62,6 +56,7 @@ class DecodeRunner final : public PointRunner {
  private:
   using Buffer = kernels::OpsBuffer<T>;
   using Sum = kernels::SumOf<T>;
+  static_assert(std::is_same_v<Sum, float>, "weights are drawn in f32");
 
   std::int64_t nodes() const { return strategy_.draft.nodes; }
   T* in_set(const Buffer& buffer, std::int64_t set, std::int64_t rows) const {
@@ -70,7 +65,6 @@ class DecodeRunner final : public PointRunner {
   void make_queries(const DraftTree& tree);
   void make_cache(const PointKey& key, double touched_bytes);
   void make_block_keys();
-  std::vector<Sum> draft_weights(std::int64_t gamma) const;
   void choose_tokens();
   void prepare_method(const PointKey& key, PointMeasurement& point);
   kernels::BlockKeysParams<T> block_keys(std::int64_t set) const;
@@ -200,30 +194,12 @@ void DecodeRunner<T>::make_block_keys() {
   }
 }
 
-// The draft's attention in each of `gamma` steps: [gamma, L].
-template <class T>
-auto DecodeRunner<T>::draft_weights(std::int64_t gamma) const -> std::vector<Sum> {
-  SyntheticRandom random(plan_.seed + 2);
-  std::vector<Sum> weights(static_cast<std::size_t>(gamma * context_len_));
-  for (std::int64_t first = 0; first < context_len_; first += kChunk) {
-    const double common = std::sqrt(1.0 - kStepShare) * random.normal();
-    const std::int64_t end = std::min(context_len_, first + kChunk);
-    for (std::int64_t step = 0; step < gamma; ++step) {
-      const double own = std::sqrt(kStepShare) * random.normal();
-      const double weight = std::exp(kLogWeightSigma * (common + own));
-      const auto row = weights.begin() + step * context_len_;
-      std::fill(row + first, row + end,
-                static_cast<Sum>(weight / static_cast<double>(context_len_)));
-    }
-  }
-  return weights;
-}
-
 // The tokens that carry a share p of that attention.
 template <class T>
 void DecodeRunner<T>::choose_tokens() {
   const std::int64_t gamma = strategy_.draft.levels();
-  weights_ = kernels::OpsBuffer<T, Sum>(*ops_, draft_weights(gamma));
+  weights_ =
+      kernels::OpsBuffer<T, Sum>(*ops_, synthetic_draft_weights(plan_.seed, gamma, context_len_));
   mass_ = kernels::OpsBuffer<T, Sum>(*ops_, gamma);
   mask_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, context_len_);
   const std::vector<TokenList> chosen =
@@ -233,7 +209,7 @@ void DecodeRunner<T>::choose_tokens() {
                      .stride = context_len_,
                      .layer_stride = gamma * context_len_,
                      .weights = weights_.data()},
-                    1, {.p = strategy_.specattn_p, .chunk = kChunk});
+                    1, {.p = strategy_.specattn_p, .chunk = kTokensTogether});
   tokens_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, chosen[0]);
   chosen_ = static_cast<std::int64_t>(chosen[0].size());
 }
@@ -254,7 +230,7 @@ void DecodeRunner<T>::prepare_method(const PointKey& key, PointMeasurement& poin
   chosen_ = 0;
   if (strategy_.attention == AttentionMethod::kSpecAttn) {
     choose_tokens();
-    point.unique_blocks = static_cast<double>((chosen_ + kChunk - 1) / kChunk);
+    point.unique_blocks = static_cast<double>((chosen_ + kTokensTogether - 1) / kTokensTogether);
   }
   make_cache(key, pair * static_cast<double>(chosen_ > 0 ? chosen_ : context_len_));
 }

@@ -1,6 +1,5 @@
 // Traces against the traffic functions and against what the engine's own runs attend.
 #include <catch2/catch.hpp>
-#include <set>
 
 #include "engine/analyse/sim/attention_traces.h"
 #include "engine/analyse/sim/fused_cut.h"
@@ -11,6 +10,7 @@
 #include "model/launches/nsa_fused.h"
 #include "model/launches/nsa_shape.h"
 #include "model/launches/nsa_vanilla.h"
+#include "tests/engine/analyse/sim/touched.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -25,39 +25,6 @@ PointKey key_of(const std::string& strategy, std::int64_t context, double overla
           .context_len = context,
           .num_queries = Strategy::parse(strategy).draft.nodes,
           .overlap = overlap};
-}
-
-struct Touched {
-  double read = 0.0, written = 0.0;  // bytes, repeats counted
-  double keys = 0.0;                 // of read: copied tiles
-  double unique_read = 0.0;          // of 32-byte sectors
-};
-
-Touched touched_by(const LaunchTrace& launch) {
-  Touched touched;
-  std::set<std::uint64_t> sectors;
-  for (std::int64_t cta = 0; cta < launch.shape().ctas; ++cta) {
-    std::vector<Access> accesses;
-    for (std::int64_t step = 0; launch.append_step(cta, step, accesses); ++step) {
-    }
-    for (const Access& access : accesses) {
-      const double bytes = static_cast<double>(access.bytes) * access.count;
-      if (access.kind == AccessKind::kWrite) {
-        touched.written += bytes;
-        continue;
-      }
-      touched.read += bytes;
-      touched.keys += access.kind == AccessKind::kBulkRead ? bytes : 0.0;
-      for (std::uint32_t run = 0; run < access.count; ++run) {
-        const std::uint64_t begin = access.address + run * access.stride;
-        for (std::uint64_t s = begin / 32; s * 32 < begin + access.bytes; ++s) {
-          sectors.insert(s);
-        }
-      }
-    }
-  }
-  touched.unique_read = 32.0 * static_cast<double>(sectors.size());
-  return touched;
 }
 
 const LaunchTrace& launch_of(const LaunchSequence& sequence, const std::string& path) {

@@ -80,8 +80,25 @@ TEST_CASE("requests of a GPC for a line on its way are joined") {
   CHECK(memory.counters().sm_sectors == 16);
 }
 
+TEST_CASE("a half of a line that is to leave first is looked up once more over the fabric") {
+  for (const AccessKind kind : {AccessKind::kBulkRead, AccessKind::kStream}) {
+    MemorySystem memory(h200());
+    std::uint64_t line = kBase / kLineBytes;
+    while ((line_hash(line) & 1) != 1) {  // home: the other side
+      ++line;
+    }
+    memory.access({.address = line * kLineBytes, .bytes = kLineBytes, .kind = kind}, 0, 0.0);
+    const bool marked = kind == AccessKind::kStream;
+    CHECK(memory.counters().l2_requests == (marked ? 4.0 : 3.0));
+    CHECK(memory.counters().l2_hit_requests == (marked ? 1.0 : 0.0));
+    CHECK(memory.counters().sm_sectors == (marked ? 6.0 : 4.0));
+    CHECK(memory.counters().dram_read_bytes == 128.0);
+  }
+}
+
 TEST_CASE(
-    "stores of whole sectors miss on their way alone, of parts where the sector is not there") {
+    "stores of whole sectors hit where their line is, of parts where the sector is, and miss on "
+    "their way") {
   const auto counted = [](std::uint32_t bytes, bool again) {
     MemorySystem memory(h200());
     std::uint64_t line = kBase / kLineBytes;
@@ -95,8 +112,10 @@ TEST_CASE(
     }
     return std::pair{memory.counters().l2_requests, memory.counters().l2_hit_requests};
   };
-  CHECK(counted(32, false) == std::pair{2.0, 1.0});
-  CHECK(counted(32, true) == std::pair{4.0, 2.0});
+  CHECK(counted(32, false) == std::pair{2.0, 0.0});
+  CHECK(counted(32, true) == std::pair{4.0, 1.0});
+  CHECK(counted(128, false) == std::pair{3.0, 0.0});  // by halves
+  CHECK(counted(128, true) == std::pair{5.0, 1.0});
   CHECK(counted(16, false) == std::pair{2.0, 0.0});
   CHECK(counted(16, true) == std::pair{4.0, 2.0});
 }

@@ -67,6 +67,26 @@ TEST_CASE("one launch for a plain step's layers asks for what its parts ask for"
   }
 }
 
+TEST_CASE("a step over a dense cache commits its token's rows once for all layers") {
+  for (const std::string method : {"dense", "resa:b16p0.1f32"}) {
+    PointKey key = step_key(method + "/ar", 4096);
+    key.model = "dense-1b";
+    std::map<std::string, int> counts;
+    for (const auto& launch : verification_sequence(key, {}, 1, true)) {
+      counts[launch->shape().path] += 1;
+    }
+    CAPTURE(method);
+    CHECK(counts["linear"] == 65);
+    CHECK(counts["rope"] == 16);
+    CHECK(counts["flash_decode"] == (method == "dense" ? 16 : 0));
+    CHECK(counts["flash_combine"] == (method == "dense" ? 16 : 0));
+    CHECK(counts["resa_decode"] == (method == "dense" ? 0 : 16));
+    CHECK(counts["block_keys"] == (method == "dense" ? 0 : 1));
+    CHECK(counts["copy_rows"] == 2);
+    CHECK(counts["decode_layers"] == 0);
+  }
+}
+
 TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") {
   for (const bool swiglu : {false, true}) {
     for (const std::int64_t n : {1, 100, 200}) {

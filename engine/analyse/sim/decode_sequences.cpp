@@ -1,0 +1,138 @@
+#include "engine/analyse/sim/decode_sequences.h"
+
+#include <algorithm>
+
+#include "engine/analyse/sim/dense_traces.h"
+#include "engine/measure/sweep/cold_sets.h"
+#include "engine/measure/sweep/sweep_ops.h"
+#include "engine/measure/sweep/synthetic_draft.h"
+#include "engine/measure/sweep/synthetic_random.h"
+#include "engine/run/speculate/draft_choice.h"
+#include "model/launches/resa_decode.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::uint64_t kBlockStream = 5;  // of the seed, for ReSA's blocks
+constexpr double kMostCacheBytes = 8e9;    // of all copies, as the sweep takes them
+constexpr std::int64_t kFloat = 4;
+
+// Ascending, each KV head its own; the newest block is always among them.
+std::vector<std::int32_t> drawn_blocks(const DenseCase& a, std::int64_t active,
+                                       std::uint64_t seed) {
+  SyntheticRandom random(seed + kBlockStream);
+  const std::int64_t free = (a.context_len + a.key_block) / a.key_block - 1;
+  std::vector<std::int32_t> chosen;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(free));
+  for (std::int64_t g = 0; g < a.shape.num_kv_heads; ++g) {
+    for (std::int64_t i = 0; i < free; ++i) {
+      all[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i);
+    }
+    for (std::int64_t i = 0; i + 1 < active; ++i) {
+      std::swap(all[static_cast<std::size_t>(i)],
+                all[static_cast<std::size_t>(i + random.below(free - i))]);
+    }
+    std::sort(all.begin(), all.begin() + active - 1);
+    chosen.insert(chosen.end(), all.begin(), all.begin() + active - 1);
+    chosen.push_back(static_cast<std::int32_t>(free));
+  }
+  return chosen;
+}
+
+// What the sweep's decode points choose, by the engine's own choice on the CPU.
+std::vector<std::int32_t> chosen_by_draft(const Strategy& strategy, std::int64_t context_len,
+                                          std::uint64_t seed) {
+  const std::unique_ptr<kernels::Ops<float>> ops = make_sweep_ops<float>(false, nullptr, 1);
+  const std::int64_t gamma = strategy.draft.levels();
+  const kernels::OpsBuffer<float, float> weights(*ops,
+                                                 synthetic_draft_weights(seed, gamma, context_len));
+  return chosen_tokens(*ops,
+                       DraftAttention<float>{.steps = gamma,
+                                             .context_len = context_len,
+                                             .stride = context_len,
+                                             .layer_stride = gamma * context_len,
+                                             .weights = weights.data()},
+                       1, {.p = strategy.specattn_p, .chunk = kTokensTogether})
+      .front();
+}
+
+// That a run reads of its copy of the cache.
+double touched_of(const DenseCase& a) {
+  double tokens = static_cast<double>(a.shared_keys());
+  if (a.key_block > 0) {
+    tokens = static_cast<double>(static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads *
+                                     a.key_block +
+                                 a.context_len / a.key_block + 1);
+  }
+  return 2.0 * tokens * static_cast<double>(a.token_bytes());
+}
+
+}  // namespace
+
+DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::int64_t context_len,
+                        std::int64_t element_bytes, std::uint64_t seed) {
+  const DraftTree grown = synthetic_tree(strategy.draft);
+  DenseCase a =
+      dense_case(shape, reordered(grown, traversal_order(grown, strategy.order)), context_len);
+  a.element_bytes = element_bytes;
+  switch (strategy.attention) {
+    case AttentionMethod::kResa:
+      a.key_block = strategy.resa_key_block;
+      a.blocks = drawn_blocks(
+          a, resa_active_blocks(context_len, a.key_block, strategy.resa_active_ratio), seed);
+      break;
+    case AttentionMethod::kSpecAttn:
+      a.listed = true;
+      a.tokens = chosen_by_draft(strategy, context_len, seed);
+      break;
+    case AttentionMethod::kDense:
+    case AttentionMethod::kNsa:
+      break;
+  }
+  return a;
+}
+
+void append_attention(const DenseCase& a, LaunchSequence& out) {
+  if (a.key_block > 0) {
+    out.push_back(trace_resa_decode(a));
+  } else {
+    append_flash_decode(a, out);
+  }
+}
+
+std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t seed,
+                                             double cold_bytes, std::int64_t most) {
+  const Strategy strategy = Strategy::parse(key.strategy);
+  const LlmShape shape = named_llm_shape(key.model);
+  DenseCase a = attended_case(shape, strategy, key.context_len, bytes_of(key.dtype), seed);
+  const std::int64_t rows = strategy.draft.levels();
+  AddressSpace space;
+  place_dense_shared(space, a);
+  if (a.listed) {
+    a.at.weights = space.place(rows * a.context_len * kFloat);
+    a.at.mask = space.place(a.context_len * 4);
+    a.at.mass = space.place(rows * kFloat);
+  }
+  std::int64_t sets = 1;
+  if (key.cache_state == CacheState::kColdRotate) {
+    const double bytes = 2.0 * static_cast<double>(a.context_len * a.token_bytes());
+    sets =
+        std::min({cold_sets(cold_bytes, touched_of(a)), most,
+                  std::max<std::int64_t>(2, static_cast<std::int64_t>(kMostCacheBytes / bytes))});
+  }
+  std::vector<LaunchSequence> sequences(static_cast<std::size_t>(sets));
+  for (LaunchSequence& sequence : sequences) {
+    place_dense_cache(space, a);
+    if (a.listed) {
+      append_top_p(a, rows, sequence);
+    }
+    append_attention(a, sequence);
+    if (a.key_block > 0) {
+      sequence.push_back(trace_block_keys(a));
+    }
+  }
+  return sequences;
+}
+
+}  // namespace versieve::engine

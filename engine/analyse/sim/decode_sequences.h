@@ -1,0 +1,23 @@
+// The launches of a decode point: attention over a dense cache, ReSA's or SpecAttn's.
+#pragma once
+
+#include "engine/analyse/sim/dense_case.h"
+#include "engine/analyse/sim/simulated_run.h"
+#include "model/words/measurement.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+
+// What a layer of that strategy attends over, buffers not placed: ReSA's blocks are drawn,
+// SpecAttn's tokens are those that the sweep of that seed chooses.
+DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::int64_t context_len,
+                        std::int64_t element_bytes, std::uint64_t seed);
+// One layer's attention; `a` has its buffers.
+void append_attention(const DenseCase& a, LaunchSequence& out);
+
+// A set of buffers of its own for each copy of the cache that a sweep rotates through, at most
+// `most`: so many that `cold_bytes` pass between two uses of one.
+std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t seed,
+                                             double cold_bytes, std::int64_t most);
+
+}  // namespace versieve::engine

@@ -1,0 +1,75 @@
+#include "engine/analyse/sim/dense_case.h"
+
+#include "model/launches/flash_decode.h"
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kFloat = 4;
+
+}  // namespace
+
+DenseCase dense_case(const LlmShape& shape, const DraftTree& nodes, std::int64_t context_len) {
+  VERSIEVE_ASSERT(nodes.size() > 0 && context_len > 0, "queries hang on a context");
+  DenseCase a{.shape = shape, .context_len = context_len, .parent = nodes.parent};
+  a.depth.assign(nodes.depth.begin(), nodes.depth.end());
+  for (std::int64_t node = 0; node < nodes.size(); ++node) {
+    a.tree = a.tree || a.parent[static_cast<std::size_t>(node)] != node - 1;
+  }
+  return a;
+}
+
+void place_dense_cache(AddressSpace& space, DenseCase& a) {
+  a.at.k = space.place(a.context_len * a.token_bytes());
+  a.at.v = space.place(a.context_len * a.token_bytes());
+  if (a.key_block > 0) {
+    const std::int64_t blocks = a.context_len / a.key_block + 1;
+    a.at.kmin = space.place(blocks * a.token_bytes());
+    a.at.kmax = space.place(blocks * a.token_bytes());
+  }
+}
+
+void place_dense_shared(AddressSpace& space, DenseCase& a) {
+  const std::int64_t queries = a.num_queries();
+  const std::int64_t rows = queries * a.shape.num_heads;
+  const std::int64_t chunks = static_cast<std::int64_t>(
+      queries > 1 ? 128.0 : flash_chunks(static_cast<double>(a.shared_keys() + 1)));
+  a.at.k_tree = space.place(queries * a.token_bytes());
+  a.at.v_tree = space.place(queries * a.token_bytes());
+  a.at.q = space.place(queries * a.shape.q_width() * a.element_bytes);
+  a.at.out = space.place(queries * a.shape.q_width() * a.element_bytes);
+  a.at.parent = space.place(queries * 4);
+  a.at.position = space.place(queries * 4);
+  a.at.tokens = space.place(static_cast<std::int64_t>(a.tokens.size()) * 4);
+  a.at.values = space.place(rows * chunks * a.shape.head_dim * kFloat);
+  a.at.states = space.place(rows * chunks * 2 * kFloat);
+  if (a.key_block > 0) {
+    const std::int64_t blocks = a.context_len / a.key_block + 1;
+    a.at.scores = space.place(a.shape.num_kv_heads * blocks * kFloat);
+    a.at.indices = space.place(a.shape.num_kv_heads * blocks * 4);
+  }
+}
+
+void append_dense_rows(const DenseCase& a, std::uint64_t cache, std::int64_t g, std::int64_t first,
+                       std::int64_t count, AccessKind kind, std::vector<Access>& out) {
+  if (count > 0) {
+    out.push_back(
+        {.address = cache + static_cast<std::uint64_t>(first * a.token_bytes() + g * a.row_bytes()),
+         .bytes = static_cast<std::uint32_t>(a.row_bytes()),
+         .count = static_cast<std::uint32_t>(count),
+         .stride = static_cast<std::uint64_t>(a.token_bytes()),
+         .kind = kind});
+  }
+}
+
+void append_stored_pairs(std::uint64_t address, std::int64_t bytes, std::vector<Access>& out) {
+  constexpr std::int64_t kPair = 64;
+  out.push_back({.address = address,
+                 .bytes = kPair,
+                 .count = static_cast<std::uint32_t>(bytes / kPair),
+                 .stride = kPair,
+                 .kind = AccessKind::kWrite});
+}
+
+}  // namespace versieve::engine

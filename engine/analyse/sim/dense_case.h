@@ -1,0 +1,69 @@
+// Attention over a dense cache as its launches see it: shapes, the drafted nodes, the tokens that
+// are attended and where the buffers lie.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/analyse/sim/address_space.h"
+#include "engine/analyse/sim/memory_trace.h"
+#include "model/words/draft_tree.h"
+#include "model/words/llm_shape.h"
+
+namespace versieve::engine {
+
+// Addresses; zero where the method has no such buffer.
+struct DenseBuffers {
+  std::uint64_t k = 0, v = 0;                     // [L, G, d]
+  std::uint64_t k_tree = 0, v_tree = 0;           // [N, G, d]
+  std::uint64_t q = 0, out = 0;                   // [N, H, d]
+  std::uint64_t parent = 0, position = 0;         // [N] int32
+  std::uint64_t tokens = 0;                       // [listed] int32
+  std::uint64_t values = 0, states = 0;           // [N, H, chunks, d], [N, H, chunks, 2] float
+  std::uint64_t kmin = 0, kmax = 0;               // [M, G, d]
+  std::uint64_t scores = 0, indices = 0;          // ReSA's scratch and chosen blocks
+  std::uint64_t weights = 0, mask = 0, mass = 0;  // SpecAttn's: [rows, L], [L], [rows]
+};
+
+struct DenseCase {
+  LlmShape shape;
+  std::int64_t element_bytes = 2;
+  std::int64_t context_len = 0;      // L
+  std::vector<std::int32_t> parent;  // [N], a node's before it
+  std::vector<std::int32_t> depth;   // [N], 0 for the root
+  bool tree = false;                 // else each node follows the one before it
+  bool listed = false;               // `tokens` are the committed tokens that are attended
+  std::vector<std::int32_t> tokens;  // ascending
+  std::int64_t key_block = 0;        // b of ReSA
+  std::vector<std::int32_t> blocks;  // [G, active], ascending in each KV head
+  DenseBuffers at;
+
+  std::int64_t num_queries() const { return static_cast<std::int64_t>(parent.size()); }
+  std::int64_t group_heads() const { return shape.num_heads / shape.num_kv_heads; }
+  std::int64_t row_bytes() const { return shape.head_dim * element_bytes; }  // of a key
+  std::int64_t token_bytes() const { return shape.kv_width() * element_bytes; }
+  // Committed keys that every query sees.
+  std::int64_t shared_keys() const {
+    return listed ? static_cast<std::int64_t>(tokens.size()) : context_len;
+  }
+  // Keys that a query sees, its path's included.
+  std::int64_t keys_of(std::int64_t query) const {
+    return shared_keys() + depth[static_cast<std::size_t>(query)] + 1;
+  }
+};
+
+// `nodes` is in traversal order. Tokens, blocks and buffers are not set.
+DenseCase dense_case(const LlmShape& shape, const DraftTree& nodes, std::int64_t context_len);
+
+// Places a cache of its own (each time), or what all sets share.
+void place_dense_cache(AddressSpace& space, DenseCase& attention);
+void place_dense_shared(AddressSpace& space, DenseCase& attention);
+
+// Rows of KV head g of `count` tokens from `first` on, of one cache.
+void append_dense_rows(const DenseCase& a, std::uint64_t cache, std::int64_t g, std::int64_t first,
+                       std::int64_t count, AccessKind kind, std::vector<Access>& out);
+
+// `bytes` whole bytes by stores of 64.
+void append_stored_pairs(std::uint64_t address, std::int64_t bytes, std::vector<Access>& out);
+
+}  // namespace versieve::engine

@@ -1,0 +1,21 @@
+// The launches of attention over a dense cache, each as a trace.
+#pragma once
+
+#include "engine/analyse/sim/dense_case.h"
+#include "engine/analyse/sim/row_trace.h"
+#include "engine/analyse/sim/simulated_run.h"
+
+namespace versieve::engine {
+
+// flash_decode and flash_combine in the order in which kernels/flash_decode enqueues them; slices
+// of 128 queries each.
+void append_flash_decode(const DenseCase& a, LaunchSequence& out);
+// ReSA's one query: its blocks are chosen. The keys of the newest token's block afterwards.
+std::unique_ptr<LaunchTrace> trace_resa_decode(const DenseCase& a);
+std::unique_ptr<LaunchTrace> trace_block_keys(const DenseCase& a);
+// A layer's part of a launch for all of them.
+void append_block_keys(const DenseCase& a, RowLaunch& out);
+// SpecAttn: the tokens that carry a share of `rows` rows of weights; thresholds, then their union.
+void append_top_p(const DenseCase& a, std::int64_t rows, LaunchSequence& out);
+
+}  // namespace versieve::engine

@@ -1,0 +1,113 @@
+// Attention over a dense cache: what the traces ask for is what the launches are said to move.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "engine/analyse/sim/decode_sequences.h"
+#include "engine/analyse/sim/dense_traces.h"
+#include "engine/analyse/sim/simulate_point.h"
+#include "model/launches/flash_decode.h"
+#include "model/launches/resa_decode.h"
+#include "tests/engine/analyse/sim/touched.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+PointKey decode_key(const std::string& strategy, std::int64_t context) {
+  return {.workload = WorkloadKind::kDecode,
+          .model = "dense-1b",
+          .strategy = strategy,
+          .dtype = Dtype::kBf16,
+          .cache_state = CacheState::kColdRotate,
+          .context_len = context,
+          .num_queries = Strategy::parse(strategy).draft.nodes};
+}
+
+std::map<std::string, Touched> touched_of(const PointKey& key) {
+  std::map<std::string, Touched> touched;
+  const std::vector<LaunchSequence> sets = decode_sequences(key, 1, 1e6, 1);
+  for (const auto& launch : sets.front()) {
+    touched[launch->shape().path] = touched_by(*launch);
+  }
+  return touched;
+}
+
+}  // namespace
+
+TEST_CASE("dense attention reads each key once from the cache, whatever its queries") {
+  const LlmShape shape = named_llm_shape("dense-1b");
+  for (const std::string strategy :
+       {"dense/ar", "dense/d7k1n8/bfs/c1/F*", "dense/d31k1n32/bfs/c1/F*", "dense/d6k8n64/bfs/c1/F*",
+        "dense/d6k8n33/dfs/c1/F*"}) {
+    for (const std::int64_t context : {1000, 16383, 20000}) {
+      const PointKey key = decode_key(strategy, context);
+      std::map<std::string, Touched> touched = touched_of(key);
+      const double queries = static_cast<double>(key.num_queries);
+      const double cache = 2.0 * static_cast<double>(context * shape.kv_width() * 2);
+      const double tree = 2.0 * queries * static_cast<double>(shape.kv_width() * 2);
+      const double q = queries * static_cast<double>(shape.q_width() * 2);
+      CAPTURE(strategy, context);
+      // Parents and positions beside them, by sectors.
+      CHECK(touched["flash_decode"].unique_read >= cache + tree + q);
+      CHECK(touched["flash_decode"].unique_read <= cache + tree + q + 8.0 * queries + 64.0);
+      // Each row's chunks, as the merge reads them.
+      double parts = 0.0;
+      const std::int64_t rows = shape.num_heads;
+      const DenseCase a = attended_case(shape, Strategy::parse(strategy), context, 2, 1);
+      for (std::int64_t query = 0; query < a.num_queries(); ++query) {
+        parts += static_cast<double>(rows) * flash_chunks(static_cast<double>(a.keys_of(query))) *
+                 static_cast<double>((shape.head_dim + 2) * 4);
+      }
+      CHECK(touched["flash_decode"].written == parts);
+      CHECK(touched["flash_combine"].read == parts);
+      CHECK(touched["flash_combine"].written == q);
+    }
+  }
+}
+
+TEST_CASE("attention over a list reads the listed tokens") {
+  const LlmShape shape = named_llm_shape("dense-1b");
+  const PointKey key = decode_key("specattn:p0.9/d7k1n8/bfs/c1/F*", 4096);
+  const DenseCase a = attended_case(shape, Strategy::parse(key.strategy), 4096, 2, 1);
+  REQUIRE(a.tokens.size() > 500);
+  REQUIRE(a.tokens.size() < 3000);
+  CHECK(std::is_sorted(a.tokens.begin(), a.tokens.end()));
+  std::map<std::string, Touched> touched = touched_of(key);
+  const double keys =
+      2.0 * static_cast<double>(a.tokens.size()) * static_cast<double>(shape.kv_width() * 2);
+  CHECK(touched["flash_decode"].keys == keys);
+  // A row of weights a draft step, once for the thresholds, once for the union.
+  CHECK(touched["top_p"].unique_read >= 7.0 * 4096 * 4);
+  CHECK(touched["top_p"].written == 4096.0 * 4);
+}
+
+TEST_CASE("ReSA scores the keys of all blocks but the newest and attends the chosen ones") {
+  const LlmShape shape = named_llm_shape("dense-1b");
+  for (const std::string method : {"resa:b16p0.1f32", "resa:b64p0.02f128"}) {
+    for (const std::int64_t context : {4096, 65536, 65543}) {
+      const Strategy strategy = Strategy::parse(method + "/ar");
+      const DenseCase a = attended_case(shape, strategy, context, 2, 1);
+      const std::int64_t active =
+          resa_active_blocks(context, a.key_block, strategy.resa_active_ratio);
+      REQUIRE(static_cast<std::int64_t>(a.blocks.size()) == active * shape.num_kv_heads);
+      std::map<std::string, Touched> touched = touched_of(decode_key(method + "/ar", context));
+      const double pair = 2.0 * static_cast<double>(shape.kv_width() * 2);
+      const double scored = pair * static_cast<double>(context / a.key_block);
+      const double attended =
+          pair * static_cast<double>((active - 1) * a.key_block + context % a.key_block);
+      CAPTURE(method, context);
+      CHECK(touched["resa_decode"].keys == scored + attended);
+      CHECK(touched["block_keys"].written == pair);
+    }
+  }
+}
+
+TEST_CASE("decode points are simulated range by range") {
+  const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h100-sxm"))};
+  const PointMeasurement point = simulate_point(decode_key("resa:b16p0.1f32/ar", 4096), {}, plan);
+  REQUIRE(point.status == PointStatus::kOk);
+  REQUIRE(point.ranges.size() == 2);
+  CHECK(point.ranges[0].path == "resa_decode");
+  CHECK(point.ranges[1].path == "block_keys");
+}
