@@ -155,6 +155,8 @@ std::vector<LaunchSequence> kernel_sequences(const PointKey& key, double cold_by
     case WorkloadKind::kStep:
     case WorkloadKind::kAcceptance:
     case WorkloadKind::kDecode:
+    case WorkloadKind::kRectify:
+    case WorkloadKind::kRectifiedStep:
       break;
   }
   VERSIEVE_ASSERT(false, "the point is of a kernel alone");

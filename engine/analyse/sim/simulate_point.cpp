@@ -90,6 +90,8 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
     case WorkloadKind::kMachine:
       return kernel_sequences(key, cold_bytes, most);
     case WorkloadKind::kAcceptance:
+    case WorkloadKind::kRectify:
+    case WorkloadKind::kRectifiedStep:
       break;
   }
   throw Error(ExitCode::kAnswerNo,
