@@ -72,6 +72,9 @@ double touched_of(const DenseCase& a) {
 
 DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::int64_t context_len,
                         std::int64_t element_bytes, std::uint64_t seed) {
+  if (strategy.attention == AttentionMethod::kResa && strategy.draft.speculates()) {
+    throw Error(ExitCode::kAnswerNo, "the simulator has traces of ReSA's plain steps only");
+  }
   const DraftTree grown = synthetic_tree(strategy.draft);
   DenseCase a =
       dense_case(shape, reordered(grown, traversal_order(grown, strategy.order)), context_len);
@@ -105,6 +108,12 @@ std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t 
                                              double cold_bytes, std::int64_t most) {
   const Strategy strategy = Strategy::parse(key.strategy);
   const LlmShape shape = named_llm_shape(key.model);
+  if (const std::string reason = illegal_because(strategy, shape); !reason.empty()) {
+    throw Error(ExitCode::kAnswerNo, reason);
+  }
+  if (strategy.attention == AttentionMethod::kNsa) {
+    throw Error(ExitCode::kAnswerNo, "decode points read a dense cache; nsa has attention points");
+  }
   DenseCase a = attended_case(shape, strategy, key.context_len, bytes_of(key.dtype), seed);
   const std::int64_t rows = strategy.draft.levels();
   AddressSpace space;

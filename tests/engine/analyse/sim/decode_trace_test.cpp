@@ -111,3 +111,12 @@ TEST_CASE("decode points are simulated range by range") {
   CHECK(point.ranges[0].path == "resa_decode");
   CHECK(point.ranges[1].path == "block_keys");
 }
+
+TEST_CASE("decode points that read no dense cache are refused") {
+  const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h100-sxm"))};
+  PointKey key = decode_key("nsa/ar", 4096);
+  key.model = "nsa-1b";
+  CHECK(simulate_point(key, {}, plan).status == PointStatus::kRefused);
+  key = decode_key("nsa/ar", 4096);
+  CHECK(simulate_point(key, {}, plan).status == PointStatus::kRefused);
+}
