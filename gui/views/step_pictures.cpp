@@ -264,9 +264,11 @@ void Roofline::draw_roofs(QPainter& painter) const {
     painter.setPen(QPen(theme::colors().ink, 1.3, style));
     painter.drawLine(place(low, low * *bandwidth), place(corner, corner * *bandwidth));
     painter.setPen(theme::colors().quiet_ink);
+    const bool is_below = style == Qt::SolidLine;  // so that the two names keep apart
     const double at = std::sqrt(low * corner);
     const QPointF label = place(at, at * *bandwidth);
-    painter.drawText(QRectF(label.x() - 110, label.y() - 18, 106, 15), Qt::AlignRight,
+    painter.drawText(QRectF(is_below ? label.x() + 12 : label.x() - 110, label.y() - 10, 106, 15),
+                     is_below ? Qt::AlignLeft : Qt::AlignRight,
                      name + tr(" %1 TB/s").arg(fixed(*bandwidth / 1e12, 2)));
   };
   slope(roofs.dram, tr("DRAM"), Qt::SolidLine);
@@ -293,7 +295,7 @@ void Roofline::draw(QPainter& painter) {
     painter.drawLine(QPointF(in.left(), y), QPointF(in.right(), y));
     painter.setPen(theme::colors().quiet_ink);
     painter.drawText(QRectF(0, y - 8, in.left() - 6, 16), Qt::AlignRight | Qt::AlignVCenter,
-                     QString::number(tick.value / 1e12, 'g', 3));
+                     QString::number(tick.value / 1e12, 'g', 4));
   }
   for (const Tick& tick : intensity_.ticks(5)) {
     const double x = in.left() + intensity_.place(tick.value) * in.width();
