@@ -243,7 +243,7 @@ constexpr std::string_view kTerms = R"({
                   "resa:b64p0.2f0/ar", "resa:b32p0.2f0/ar", "resa:b16p0.2f0/ar", "dense/ar",
                   "dense/d7k1n8/bfs/c1/F*", "dense/d31k1n32/bfs/c1/F*"]},
     {"workload": "decode", "model": ["dense-1b", "dense-8b"],
-     "context_len": [4096, 16384, 65536, 131072, 262144],
+     "context_len": [4096, 16384, 65536, 262144],
      "strategy": ["resa:b64p0.02f0/ar/bfs/c1/F*/form=vanilla",
                   "resa:b32p0.02f0/ar/bfs/c1/F*/form=vanilla",
                   "resa:b16p0.02f0/ar/bfs/c1/F*/form=vanilla",
@@ -269,9 +269,9 @@ constexpr std::string_view kTerms = R"({
     {"workload": "rectified_step", "model": "dense-1b", "context_len": [4096, 65536, 262144],
      "strategy": ["resa:b32p0.05f16/ar", "resa:b32p0.05f32/ar", "resa:b32p0.05f128/ar",
                   "resa:b32p0.05f256/ar"]},
-    {"workload": "step", "model": "dense-8b", "context_len": [16384, 65536, 262144],
+    {"workload": "step", "model": "dense-8b", "context_len": [16384, 65536],
      "strategy": ["dense/ar", "resa:b32p0.05f64/ar"]},
-    {"workload": "rectified_step", "model": "dense-8b", "context_len": [16384, 65536, 262144],
+    {"workload": "rectified_step", "model": "dense-8b", "context_len": [16384, 65536],
      "strategy": "resa:b32p0.05f64/ar"}
   ]})";
 

@@ -23,7 +23,8 @@ namespace {
 constexpr std::int64_t kRoom = 512;          // cache rows beyond the context, more than any tree
 constexpr std::int64_t kSpare = 64;          // of them, beyond a period
 constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may commit
-constexpr std::int64_t kPeriods = 3;         // that a period's point times at least
+constexpr std::int64_t kPeriods = 3;         // that a period's point times
+constexpr double kPeriodsLimit = 2.0;        // seconds, of those
 constexpr std::int32_t kToken = 17;          // any token, where no text says which
 
 template <class T>
@@ -382,6 +383,8 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
     work.run_timed = [this] { period(); };
     work.timed_runs = Strategy::parse(key.strategy).resa_rectify_every;
     how.timing.stop.min_samples = std::min(how.timing.stop.min_samples, kPeriods);
+    how.timing.stop.max_samples = kPeriods;
+    how.timing.stop.time_limit_s = std::max(how.timing.stop.time_limit_s, kPeriodsLimit);
   }
   instrument_.measure(work, how, point);
   return point;
