@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "model/words/assert.h"
+#include "model/words/chain_share.h"
 #include "model/words/error.h"
 #include "model/words/hardware.h"
 #include "model/words/lower_case.h"
@@ -112,6 +113,31 @@ std::string best_device(const TimedPoints& timed, const std::string& hardware_ke
   return best;
 }
 
+// The oldest first; as they were stored, merged ones are out of order.
+std::vector<StoredRun> runs_by_age(const Store& store) {
+  std::vector<StoredRun> runs = store.runs();
+  std::stable_sort(runs.begin(), runs.end(), [](const StoredRun& a, const StoredRun& b) {
+    return a.record.started_utc < b.record.started_utc;
+  });
+  return runs;
+}
+
+std::vector<KeptQuality> kept_quality(const Store& store) {
+  std::vector<KeptQuality> out;
+  for (const StoredRun& run : runs_by_age(store)) {
+    if (run.record.kind != "quality") {
+      continue;
+    }
+    out.push_back({.request = run.record.configuration, .chain_shares = {}});
+    for (const Diagnostic& line : store.diagnostics(run.id)) {
+      if (line.source == kChainShares) {
+        out.back().chain_shares = line.text;
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string fitted_device(const Store& store, const std::string& wanted,
@@ -170,6 +196,7 @@ PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std:
   out.quality = quality_points(store);
   std::erase_if(out.quality,
                 [&pair](const QualityPoint& point) { return point.pair.sha256 != pair.sha256; });
+  out.quality_runs = kept_quality(store);
   for (const PairId& other : store.pairs()) {
     if (other.name == pair.name && other.sha256 != pair.sha256) {
       out.namesakes.push_back(other);
@@ -183,12 +210,8 @@ std::vector<PointMeasurement> acceptance_points(const Store& store) {
 }
 
 std::vector<QualityPoint> quality_points(const Store& store) {
-  std::vector<StoredRun> runs = store.runs();  // as they were stored: merged ones out of order
-  std::stable_sort(runs.begin(), runs.end(), [](const StoredRun& a, const StoredRun& b) {
-    return a.record.started_utc < b.record.started_utc;
-  });
   std::vector<QualityPoint> points;
-  for (const StoredRun& run : runs) {
+  for (const StoredRun& run : runs_by_age(store)) {
     std::vector<QualityPoint> own = store.quality(run.id);
     std::move(own.begin(), own.end(), std::back_inserter(points));
   }
@@ -237,12 +260,8 @@ std::vector<std::string> run_configurations(const Store& store) {
 }
 
 std::vector<std::string> quality_configurations(const Store& store) {
-  std::vector<StoredRun> runs = store.runs();  // as they were stored: merged ones out of order
-  std::stable_sort(runs.begin(), runs.end(), [](const StoredRun& a, const StoredRun& b) {
-    return a.record.started_utc < b.record.started_utc;
-  });
   std::vector<std::string> out;
-  for (const StoredRun& run : runs) {
+  for (const StoredRun& run : runs_by_age(store)) {
     if (run.record.kind == "quality") {
       out.push_back(run.record.configuration);
     }

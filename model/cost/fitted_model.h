@@ -11,6 +11,7 @@
 #include "model/cost/acceptance.h"
 #include "model/cost/cost_model.h"
 #include "model/cost/residual_field.h"
+#include "model/words/chain_share.h"
 #include "model/words/machine_rates.h"
 #include "model/words/strategy.h"
 
@@ -103,6 +104,8 @@ struct FittedModel {
   std::vector<SystemQuantile> systems;
   MachineShares machine;  // what the sweep calibrate measured on the fit's machine
   std::optional<PriorFit> prior;
+  // Of the pair that is planned for; no part of a fit's file.
+  std::vector<ChainShare> chain_shares;
 
   // Measured steps of that target, an NSA one.
   std::int64_t steps_of(std::string_view target) const;

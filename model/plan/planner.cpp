@@ -69,6 +69,10 @@ class Planner {
     for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
       plan_bucket(static_cast<std::int64_t>(b));
     }
+    table_.sources->chosen_share =
+        chains_from([](const Strategy& s) { return s.attention == AttentionMethod::kSpecAttn; });
+    table_.sources->sigmoid_acceptance =
+        chains_from([](const Strategy& s) { return s.sampling == SamplingAlgorithm::kSigmoid; });
     return std::move(table_);
   }
 
@@ -153,6 +157,19 @@ class Planner {
         .times_of = timed,
         .timed_steps = fit.steps_of(timed),
         .remark = options_.pair_remark};
+  }
+
+  // Whose numbers of chains the entries of that kind rest on; none where there are none.
+  template <class Kind>
+  std::optional<EvidenceFrom> chains_from(const Kind& is_one) const {
+    std::optional<EvidenceFrom> from;
+    for (const PlanEntry& e : table_.entries) {
+      if (is_one(e.evaluation.strategy) && from != EvidenceFrom::kAssumed) {
+        from = systems_.is_of_measured_chain(e.evaluation.strategy) ? EvidenceFrom::kOwn
+                                                                    : EvidenceFrom::kAssumed;
+      }
+    }
+    return from;
   }
 
   std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
@@ -495,9 +512,16 @@ std::string sources_text(const PlanTable& table) {
   } else {
     times += " with synthetic weights, by the machine's cost model";
   }
+  std::string chains;
+  if (s.chosen_share) {
+    chains += part("; SpecAttn's share of the context", *s.chosen_share, {});
+  }
+  if (s.sigmoid_acceptance) {
+    chains += part("; acceptance under sigmoids", *s.sigmoid_acceptance, {});
+  }
   return (s.pair ? text_of(*s.pair) : table.model) + ": " +
          part("acceptance", s.acceptance, acceptance_pair(table)) + "; " +
-         part("overlap", s.overlap, s.overlap_of) + "; " + times +
+         part("overlap", s.overlap, s.overlap_of) + "; " + times + chains +
          (losses.empty() ? "" : "; " + losses) + (s.remark.empty() ? "" : "; " + s.remark);
 }
 

@@ -107,7 +107,11 @@ struct PlanSources {
   PairId overlap_of;              // without a name: a guess
   std::string times_of;           // geometry or pair whose steps were timed
   std::int64_t timed_steps = 0;   // of it
-  std::string remark;             // a sentence, or empty
+  // What share of the context SpecAttn chooses, and how often sigmoids keep a drafted token: own if
+  // all that the table holds of it is; none where it holds nothing that rests on it.
+  std::optional<EvidenceFrom> chosen_share;
+  std::optional<EvidenceFrom> sigmoid_acceptance;
+  std::string remark;  // a sentence, or empty
 };
 
 struct PlanTable {

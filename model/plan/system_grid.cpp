@@ -124,7 +124,7 @@ std::string unpriced_because(PrecisionClass precision, const FittedModel& fit,
   return std::string(name_of(precision)) + " is not planned: " + reason;
 }
 
-double chosen_share(double p) {
+double assumed_chosen_share(double p) {
   const auto above = std::find_if(kChosen.begin() + 1, kChosen.end() - 1,
                                   [&](const auto& row) { return row.first >= p; });
   const auto below = above - 1;

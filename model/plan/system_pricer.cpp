@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 
 #include "model/launches/sampling.h"
 #include "model/launches/step_composition.h"
@@ -16,6 +17,23 @@ namespace {
 // Standard deviation of the logarithm of accepted tokens taken from a pair with another attention:
 // an assumption.
 constexpr double kOtherTargetError = 0.1;
+// Standard deviations from one end of a 95 % interval to the other.
+constexpr double kOf95 = 2.0 * 1.959964;
+
+// Tokens of a chain of which each stays with that probability.
+double tokens_kept(double stays, std::int64_t depth) {
+  double tokens = 1.0;
+  for (std::int64_t i = 1; i <= depth; ++i) {
+    tokens += std::pow(stays, static_cast<double>(i));
+  }
+  return tokens;
+}
+
+std::string percent_text(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f %%", 100.0 * share);
+  return text;
+}
 
 }  // namespace
 
@@ -26,17 +44,18 @@ SystemPricer::SystemPricer(const FittedModel& fit, const HardwareSpec& hardware,
       target_(target),
       dense_(dense_sibling(target)),
       parameters_(fit.parameters()),
-      own_(own) {}
+      own_(own),
+      chain_shares_(fit.chain_shares) {}
 
 StepCost SystemPricer::predict(const Strategy& strategy, std::int64_t context) const {
   StepSum sum(priced());
-  compose(strategy, context, sum);
+  compose(strategy, context, chosen_share_of(strategy).value, sum);
   return sum.cost();
 }
 
 std::vector<StepPart> SystemPricer::parts(const Strategy& strategy, std::int64_t context) const {
   StepList list(priced());
-  compose(strategy, context, list);
+  compose(strategy, context, chosen_share_of(strategy).value, list);
   return list.parts();
 }
 
@@ -68,18 +87,37 @@ DraftShape SystemPricer::dense_draft() const {
   return draft;
 }
 
-DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context) const {
+Estimate95 SystemPricer::chosen_share_of(const Strategy& strategy) const {
+  const double assumed = assumed_chosen_share(strategy.specattn_p);
+  return chain_shares_.of(strategy).value_or(Estimate95{assumed, assumed, assumed});
+}
+
+Estimate95 SystemPricer::sigmoid_acceptance_of(const Strategy& strategy) const {
+  return chain_shares_.of(strategy).value_or(
+      Estimate95{kAssumedSigmoidAcceptance, kAssumedSigmoidAcceptance, kAssumedSigmoidAcceptance});
+}
+
+DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context,
+                                double chosen_share) const {
   const double b = static_cast<double>(s.resa_key_block);
   DenseRead read{.method = s.attention,
                  .key_block = s.resa_key_block,
                  .active_ratio = s.resa_active_ratio,
                  .filled = 0.5 * (b + 1.0)};
-  read.chosen_tokens = chosen_share(s.specattn_p) * static_cast<double>(context);
+  read.chosen_tokens = chosen_share * static_cast<double>(context);
   read.weight_rows = std::max<std::int64_t>(1, s.draft.nodes - 1);
   return read;
 }
 
-void SystemPricer::compose(const Strategy& strategy, std::int64_t context, StepSink& sink) const {
+double SystemPricer::time_us(const Strategy& strategy, std::int64_t context,
+                             double chosen_share) const {
+  StepSum sum(priced());
+  compose(strategy, context, chosen_share, sum);
+  return sum.cost().time_us;
+}
+
+void SystemPricer::compose(const Strategy& strategy, std::int64_t context, double chosen_share,
+                           StepSink& sink) const {
   if (strategy.attention == AttentionMethod::kNsa) {
     compose_sigmoids(strategy, context, sink);
     return;
@@ -87,7 +125,7 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, StepS
   compose_dense({.strategy = strategy,
                  .context_len = context,
                  .queries = strategy.draft.nodes,
-                 .read = read_of(strategy, context),
+                 .read = read_of(strategy, context, chosen_share),
                  .factor = measured_factor(strategy, context)},
                 sink);
   if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
@@ -148,9 +186,11 @@ AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
                                          const ContextBucket& bucket) const {
   AcceptedTokens out;
   if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
-    for (std::int64_t i = 1; i <= strategy.draft.depth; ++i) {
-      out.mean += std::pow(kSigmoidAcceptance, static_cast<double>(i));
-    }
+    const Estimate95 stays = sigmoid_acceptance_of(strategy);
+    const std::int64_t depth = strategy.draft.depth;
+    out.mean = tokens_kept(stays.value, depth);
+    out.log_error =
+        std::log(tokens_kept(stays.high, depth) / tokens_kept(stays.low, depth)) / kOf95;
     return out;
   }
   if (strategy.draft.speculates()) {
@@ -170,17 +210,31 @@ double SystemPricer::log_error(const Strategy& strategy, const ContextBucket& bu
   const std::optional<SystemEvidence> evidence =
       system_evidence(strategy, fit_, bucket.low + 1, reason);
   VERSIEVE_ASSERT(evidence.has_value(), "tuples without points are not priced");
-  return (evidence->log_latency + own_.system_transfer_width()) / kNinety;
+  const double of_steps = (evidence->log_latency + own_.system_transfer_width()) / kNinety;
+  if (strategy.attention != AttentionMethod::kSpecAttn) {
+    return of_steps;
+  }
+  const Estimate95 share = chosen_share_of(strategy);
+  const std::int64_t context = sampled_context(bucket, kBucketSamples / 2);
+  const double of_share =
+      std::log(time_us(strategy, context, share.high) / time_us(strategy, context, share.low)) /
+      kOf95;
+  return std::hypot(of_steps, of_share);
 }
 
 std::string SystemPricer::note_of(const Strategy& s) const {
   if (s.attention == AttentionMethod::kNsa) {
-    return "lossy: drafted tokens are accepted unseen (" +
-           std::to_string(kSigmoidAcceptance).substr(0, 6) + "), so the text is the draft's";
+    char stays[32];
+    std::snprintf(stays, sizeof stays, "%.4f", sigmoid_acceptance_of(s).value);
+    return std::string("lossy: drafted tokens are accepted unseen (") + stays +
+           (is_of_measured_chain(s) ? ", measured of the pair" : ", assumed: the demo pair's") +
+           "), so the text is the draft's";
   }
   std::string note = "lossy: may change tokens; of the dense target " + dense_.name;
   if (s.attention == AttentionMethod::kSpecAttn) {
-    note += "; acceptance of " + fit_.acceptance.pair + ", tokens chosen as the demo pair's";
+    note += "; acceptance of " + fit_.acceptance.pair + ", " +
+            percent_text(chosen_share_of(s).value) + " of the context chosen, " +
+            (is_of_measured_chain(s) ? "measured of the pair" : "assumed: the demo pair's");
     if (!fit_.informs(LaunchKind::kAttentionWeights)) {
       note += "; attention_weights was not measured";
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/plan/chain_shares.h"
 #include "model/plan/tuple_pricer.h"
 
 namespace versieve {
@@ -21,6 +22,10 @@ class SystemPricer {
   // REQUIRES: system_evidence(strategy, ...) for the bucket's contexts.
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
                       std::string& note) const;
+  // Does its price rest on what was measured of the pair's chains, where it rests on any?
+  bool is_of_measured_chain(const Strategy& strategy) const {
+    return chain_shares_.of(strategy).has_value();
+  }
 
  private:
   // A step, or a share of one: `weight` of its cost.
@@ -35,8 +40,14 @@ class SystemPricer {
 
   PricedOn priced() const { return {hardware_, parameters_, fit_.conditions}; }
   DraftShape dense_draft() const;
-  DenseRead read_of(const Strategy& strategy, std::int64_t context) const;
-  void compose(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
+  // Measured, else assumed without an interval.
+  Estimate95 chosen_share_of(const Strategy& strategy) const;
+  Estimate95 sigmoid_acceptance_of(const Strategy& strategy) const;
+  DenseRead read_of(const Strategy& strategy, std::int64_t context, double chosen_share) const;
+  double time_us(const Strategy& strategy, std::int64_t context, double chosen_share) const;
+  // `chosen_share`: of the context, of SpecAttn alone.
+  void compose(const Strategy& strategy, std::int64_t context, double chosen_share,
+               StepSink& sink) const;
   void compose_dense(const DenseStep& step, StepSink& sink) const;
   void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   double measured_factor(const Strategy& strategy, std::int64_t context) const;
@@ -50,6 +61,7 @@ class SystemPricer {
   LlmShape dense_;
   CostParameters parameters_;
   const Pricer& own_;
+  ChainShares chain_shares_;
 };
 
 }  // namespace versieve

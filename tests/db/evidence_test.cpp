@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "model/words/chain_share.h"
 #include "model/words/error.h"
 #include "tests/db/files.h"
 #include "tests/db/sample_points.h"
@@ -128,12 +129,23 @@ TEST_CASE("what strategies cost a pair is read by its hash, the oldest run's row
   };
   RunRecord newer = sample_run("newer"), older = sample_run("older", "NVIDIA H100");
   older.started_utc = "2026-11-19T08:00:00Z";
+  RunRecord of_chains = sample_run("chains");
+  of_chains.started_utc = "2026-11-19T07:00:00Z";
+  newer.kind = older.kind = of_chains.kind = "quality";
+  of_chains.configuration = "asked";
   store.add_quality(store.begin_run(newer), {of(own, 0), of(other, 0), of(own, 1)});
   store.add_quality(store.begin_run(older), {of(own, 2), of(other, 3)});
+  const std::int64_t chains = store.begin_run(of_chains);
+  store.add_diagnostic(chains, "info", "a remark", "none of it");
+  store.add_diagnostic(chains, "info", kChainShares, "[rows]");
   // Stored later, measured before.
   const PairEvidence evidence = evidence_of_pair(store, own, "NVIDIA H200");
   CHECK(evidence.quality == std::vector<QualityPoint>{of(own, 2), of(own, 0), of(own, 1)});
   CHECK(quality_points(store).size() == 5);
+  REQUIRE(evidence.quality_runs.size() == 3);
+  CHECK(evidence.quality_runs[0].request == "asked");
+  CHECK(evidence.quality_runs[0].chain_shares == "[rows]");
+  CHECK(evidence.quality_runs[2].chain_shares.empty());
 }
 
 TEST_CASE("timed steps stand by model and device, without predictions") {

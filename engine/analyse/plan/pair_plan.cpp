@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/own_steps.h"
@@ -53,6 +54,43 @@ std::vector<std::string> measured_schedules(const std::vector<PointMeasurement>&
   return schedules.size() > 1 ? schedules : default_schedules();
 }
 
+std::string text_in(const nlohmann::json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+ChainShare chain_share_of(const nlohmann::json& row) {
+  return {.strategy = Strategy::parse(row.at("strategy").get<std::string>()).text(),
+          .share = {row.at("share").get<double>(), row.at("share_95").at(0).get<double>(),
+                    row.at("share_95").at(1).get<double>()},
+          .counted = row.at("counted").get<std::int64_t>()};
+}
+
+bool is_share(const Estimate95& e) {
+  return 0.0 < e.value && e.value <= 1.0 && 0.0 <= e.low && e.low <= e.high && e.high <= 1.0;
+}
+
+std::vector<ChainShare> chain_shares_in(const std::string& text, const std::string& database) {
+  const Error damaged(ExitCode::kBadInput,
+                      database + ": what it holds of chains (" + kChainShares + ") is damaged");
+  std::vector<ChainShare> out;
+  try {
+    for (const nlohmann::json& row : nlohmann::json::parse(text)) {
+      out.push_back(chain_share_of(row));
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw damaged;
+  } catch (const Error&) {  // no strategy
+    throw damaged;
+  }
+  if (!std::all_of(out.begin(), out.end(), [](const ChainShare& row) {
+        return is_share(row.share) && Strategy::parse(row.strategy).draft.speculates();
+      })) {
+    throw damaged;
+  }
+  return out;
+}
+
 }  // namespace
 
 Borrowed parse_borrowed(const std::vector<std::string>& words) {
@@ -76,7 +114,9 @@ Borrowed parse_borrowed(const std::vector<std::string>& words) {
 }
 
 KnownPair known_of(PairEvidence evidence, const std::string& database) {
-  KnownPair out{.id = evidence.pair, .evidence = std::move(evidence), .remark = {}};
+  KnownPair out{
+      .id = evidence.pair, .evidence = std::move(evidence), .remark = {}, .chain_shares = {}};
+  out.chain_shares = chain_shares_of(out.id->sha256, out.evidence.quality_runs, database);
   if (out.evidence.acceptance.empty() && out.evidence.steps.empty() &&
       !out.evidence.namesakes.empty()) {
     out.remark = namesakes_text(out.evidence, database);
@@ -90,6 +130,7 @@ std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrow
     use_own_steps(shape.target, shape.draft, fit);
     return {};
   }
+  fit.chain_shares = pair.chain_shares;
   const AcceptanceModel own = fit_acceptance(pair.evidence.acceptance);
   if (!own.positional.empty()) {
     fit.acceptance = own;
@@ -103,6 +144,39 @@ std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrow
     refuse_borrowing(pair, "no step timed on " + fit.device, "times");
   }
   return unused_text(left_out);
+}
+
+std::vector<ChainShare> chain_shares_of(const std::string& pair_sha256,
+                                        const std::vector<KeptQuality>& kept,
+                                        const std::string& database) {
+  std::vector<std::string> requests;
+  for (const KeptQuality& run : kept) {
+    requests.push_back(run.request);
+  }
+  const std::string dense = dense_model_of(pair_sha256, requests);
+  std::map<std::string, ChainShare> newest;
+  std::set<std::string> of_texts;
+  for (const KeptQuality& run : kept) {
+    const nlohmann::json request = nlohmann::json::parse(run.request, nullptr, false);
+    const std::string of = request.is_object() ? text_in(request, "pair_sha256") : std::string();
+    if (run.chain_shares.empty() || of.empty() || (of != pair_sha256 && of != dense)) {
+      continue;
+    }
+    const bool is_of_texts = text_in(request, "set") == "texts";
+    for (const ChainShare& row : chain_shares_in(run.chain_shares, database)) {
+      if (is_of_texts || of_texts.count(row.strategy) == 0) {
+        newest[row.strategy] = row;
+      }
+      if (is_of_texts) {
+        of_texts.insert(row.strategy);
+      }
+    }
+  }
+  std::vector<ChainShare> out;
+  for (const auto& [strategy, row] : newest) {
+    out.push_back(row);
+  }
+  return out;
 }
 
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance) {

@@ -12,6 +12,7 @@
 #include "model/cost/fitted_model.h"
 #include "model/plan/loss_prices.h"
 #include "model/plan/planner.h"
+#include "model/words/chain_share.h"
 #include "model/words/pair_evidence.h"
 
 namespace versieve::engine {
@@ -32,8 +33,9 @@ struct KnownPair {
   std::optional<PairId> id;  // none: a geometry by its name
   PairEvidence evidence;
   std::string remark;  // why there is none, a sentence; or empty
+  std::vector<ChainShare> chain_shares;
 };
-// What `database` holds of the pair.
+// What `database` holds of the pair. Throws Error(kBadInput), naming it, where that cannot be read.
 KnownPair known_of(PairEvidence evidence, const std::string& database);
 
 // All that a plan of one pair or geometry rests on beside the machine's fit.
@@ -47,12 +49,19 @@ struct PlanGrounds {
   std::string unused;                          // what use_pair returned
 };
 
-// The pair's timed steps and its own tokens a step in the place of the fit's, as far as there are
-// any; `names_acceptance`: somebody says whose tokens the plan counts on. Throws Error(kAnswerNo)
-// where something is missing that may not be borrowed. Returns which of its steps cannot be used, a
-// sentence, or an empty text. Of a geometry by its name: what the fit's own steps of it say.
+// The pair's timed steps, its own tokens a step and what its chains take in the place of the fit's,
+// as far as there are any; `names_acceptance`: somebody says whose tokens the plan counts on.
+// Throws Error(kAnswerNo) where something is missing that may not be borrowed. Returns which of its
+// steps cannot be used, a sentence, or an empty text. Of a geometry by its name: what the fit's own
+// steps of it say.
 std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
                      bool names_acceptance, FittedModel& fit);
+// What the quality runs of the pair, and of its dense model, say of chains: each chain's newest
+// row, of texts before one of questions. Throws Error(kBadInput), naming the database, where one
+// cannot be read.
+std::vector<ChainShare> chain_shares_of(const std::string& pair_sha256,
+                                        const std::vector<KeptQuality>& kept,
+                                        const std::string& database);
 // What strategies cost the pair, by the rows of that very pair; where it has none, by leave of the
 // pair whose acceptance is planned with, else of another.
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance);

@@ -72,6 +72,10 @@ ordered_json json_of(const PlanEntry& e) {
   return out;
 }
 
+ordered_json json_of(const std::optional<EvidenceFrom>& from) {
+  return from ? ordered_json(name_of(*from)) : ordered_json(nullptr);
+}
+
 // Whose acceptance, overlap and times the table's are.
 ordered_json sources_of(const PlanTable& t) {
   const PlanSources& s = *t.sources;
@@ -85,6 +89,8 @@ ordered_json sources_of(const PlanTable& t) {
           {"times", name_of(s.times)},
           {"times_of", s.times_of},
           {"timed_steps", s.timed_steps},
+          {"chosen_share", json_of(s.chosen_share)},
+          {"sigmoid_acceptance", json_of(s.sigmoid_acceptance)},
           {"losses", losses_text(t)},
           {"remark", s.remark},
           {"text", sources_text(t)}};
@@ -281,6 +287,14 @@ class Reader {
     }
   }
 
+  // Tables older than it do not say it.
+  std::optional<EvidenceFrom> chains_from(const json& sources, const char* key) const {
+    if (!sources.contains(key) || sources.at(key).is_null()) {
+      return {};
+    }
+    return word<EvidenceFrom>(sources.at(key).get<std::string>(), kEvidenceFromCount);
+  }
+
   // Tables older than them have none.
   void read_sources(PlanTable& t) const {
     const json& p = file_.at("provenance");
@@ -300,6 +314,8 @@ class Reader {
                   .times_of = in.at("times_of").get<std::string>(),
                   .timed_steps = integer(in.at("timed_steps")),
                   .remark = in.at("remark").get<std::string>()};
+    s.chosen_share = chains_from(in, "chosen_share");
+    s.sigmoid_acceptance = chains_from(in, "sigmoid_acceptance");
     if (!in.at("pair").is_null()) {
       s.pair = PairId{in.at("pair").get<std::string>(), in.at("pair_sha256").get<std::string>()};
     }

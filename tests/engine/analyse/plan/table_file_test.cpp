@@ -174,16 +174,25 @@ TEST_CASE("a table read back says whose its numbers are, and an older one says n
                           .overlap_of = {},
                           .times_of = "nsa-1b",
                           .timed_steps = 3,
+                          .chosen_share = EvidenceFrom::kOwn,
+                          .sigmoid_acceptance = EvidenceFrom::kAssumed,
                           .remark = "a remark"};
   const std::string text = plan_table_json(t);
   CHECK(plan_table_json(read_plan_table(written("sources.json", text))) == text);
   CHECK(sources_text(t) ==
         "mine (sha256 aaaaaaaaaaaa): acceptance own; overlap assumed; times borrowed from nsa-1b "
-        "with synthetic weights, by the machine's cost model; losses not measured; a remark");
+        "with synthetic weights, by the machine's cost model; SpecAttn's share of the context own; "
+        "acceptance under sigmoids assumed; losses not measured; a remark");
   nlohmann::json json = nlohmann::json::parse(text);
   json["provenance"]["sources"]["times"] = "stolen";
   CHECK_THROWS_WITH(read_plan_table(written("sources.json", json.dump())),
                     Catch::Contains("the word 'stolen' is unknown"));
+  json = nlohmann::json::parse(text);
+  json["provenance"]["sources"].erase("chosen_share");
+  json["provenance"]["sources"]["sigmoid_acceptance"] = nullptr;
+  const PlanTable without = read_plan_table(written("sources.json", json.dump()));
+  CHECK(!without.sources->chosen_share);
+  CHECK(!without.sources->sigmoid_acceptance);
   json["provenance"].erase("sources");
   const PlanTable older = read_plan_table(written("sources.json", json.dump()));
   CHECK(!older.sources);

@@ -1,0 +1,139 @@
+// What SpecAttn reads and sigmoids keep is the planned pair's own where it was measured, and called
+// assumed where it was not.
+#include "model/plan/chain_shares.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "model/plan/planner.h"
+#include "model/plan/system_grid.h"
+#include "tests/support/planned.h"
+
+using namespace versieve;
+using synthetic::fitted_by_hand;
+
+namespace {
+
+constexpr const char* kSpecAttn = "specattn:p0.97/d5k1n6/bfs/c1/F*";
+constexpr const char* kSigmoid = "nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid";
+
+// A fit that has points of both systems.
+FittedModel fit_with(const std::vector<ChainShare>& shares) {
+  FittedModel fit = fitted_by_hand();
+  fit.systems = {
+      {.name = "decode specattn", .log_latency = 0.1, .points = 5, .longest = 1 << 17},
+      {.name = "sampling sigmoid chain", .log_latency = 0.1, .points = 5, .longest = 1 << 17}};
+  fit.chain_shares = shares;
+  return fit;
+}
+
+PlanTable planned(const std::vector<ChainShare>& shares) {
+  PlanOptions options;
+  options.buckets = {{8192, 16384}};
+  options.classes = {PrecisionClass::kSparse, PrecisionClass::kApproxSampling};
+  options.ranks = 1000;
+  options.distinct = false;
+  return plan(fit_with(shares), hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), options);
+}
+
+const PlanEntry& entry_of(const PlanTable& table, const std::string& strategy) {
+  const auto at = std::find_if(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
+    return e.evaluation.strategy.text() == strategy;
+  });
+  REQUIRE(at != table.entries.end());
+  return *at;
+}
+
+ChainShare share_of(const std::string& strategy, double value, double off = 0.0) {
+  return {.strategy = strategy, .share = {value, value - off, value + off}, .counted = 1000};
+}
+
+// Of every share p and of sigmoids, at the depths that a sweep measures.
+std::vector<ChainShare> all_shares() {
+  std::vector<ChainShare> shares = {share_of(kSigmoid, 0.9),
+                                    share_of("nsa/d7k1n8/bfs/c1/F*/sampling=sigmoid", 0.9)};
+  for (const char* p : {"0.9", "0.95", "0.97", "0.99"}) {
+    shares.push_back(share_of("specattn:p" + std::string(p) + "/d3k1n4/bfs/c1/F*", 0.1));
+    shares.push_back(share_of("specattn:p" + std::string(p) + "/d7k1n8/bfs/c1/F*", 0.1));
+  }
+  return shares;
+}
+
+}  // namespace
+
+TEST_CASE("a chain's share lies between those of the measured depths, beyond them at the nearest") {
+  const ChainShares shares({share_of("specattn:p0.97/d8k1n9/bfs/c1/F*", 0.4, 0.04),
+                            share_of("specattn:p0.97/d2k1n3/bfs/c1/F*", 0.2, 0.02),
+                            share_of(kSigmoid, 0.9)});
+  const auto value = [&](const std::string& text) {
+    return shares.of(Strategy::parse(text))->value;
+  };
+  CHECK(value("specattn:p0.97/d2k1n3/bfs/c1/F*") == 0.2);
+  CHECK(value("specattn:p0.97/d4k1n5/bfs/c1/F*") == Approx(0.3));  // halfway in the logarithm
+  CHECK(shares.of(Strategy::parse("specattn:p0.97/d4k1n5/bfs/c1/F*"))->high == Approx(0.33));
+  CHECK(value("specattn:p0.97/d8k1n9/bfs/c1/F*") == 0.4);
+  CHECK(value("specattn:p0.97/d1k1n2/bfs/c1/F*") == 0.2);
+  CHECK(value("specattn:p0.97/d10k1n11/bfs/c1/F*") == 0.4);
+  CHECK(value("nsa/d10k1n11/bfs/c1/F*/sampling=sigmoid") == 0.9);
+  CHECK(!shares.of(Strategy::parse("specattn:p0.9/d2k1n3/bfs/c1/F*")));  // of another p
+  CHECK(!shares.of(Strategy::parse("nsa/d3k1n4/bfs/c1/F*")));
+  CHECK(!shares.of(Strategy::parse("resa:b16p0.1f32/ar")));
+}
+
+TEST_CASE("chains of a pair that was measured are priced by its own shares") {
+  const PlanTable own = planned(all_shares());
+  const PlanTable none = planned({});
+  const PlanEntry& chosen = entry_of(own, kSpecAttn);
+  // The demo pair's layers choose 0.587 of the context at that p; a tenth is read sooner.
+  CHECK(chosen.evaluation.cost->time_us < entry_of(none, kSpecAttn).evaluation.cost->time_us);
+  CHECK(chosen.evaluation.cost->dram_bytes < entry_of(none, kSpecAttn).evaluation.cost->dram_bytes);
+  CHECK_THAT(chosen.note, Catch::Contains("10 % of the context chosen, measured of the pair"));
+  const PlanEntry& kept = entry_of(own, kSigmoid);
+  CHECK(kept.evaluation.expected_accepted == Approx(1.0 + 0.9 + 0.81 + 0.729));
+  CHECK_THAT(kept.note, Catch::Contains("(0.9000, measured of the pair)"));
+  REQUIRE(own.sources);
+  CHECK(own.sources->chosen_share == EvidenceFrom::kOwn);
+  CHECK(own.sources->sigmoid_acceptance == EvidenceFrom::kOwn);
+  CHECK_THAT(sources_text(own), Catch::Contains("; SpecAttn's share of the context own; "
+                                                "acceptance under sigmoids own"));
+}
+
+TEST_CASE("chains of a pair that nobody measured are assumed to be the demo pair's, and said so") {
+  const PlanTable none = planned({});
+  CHECK_THAT(entry_of(none, kSpecAttn).note,
+             Catch::Contains("59 % of the context chosen, assumed: the demo pair's"));
+  const PlanEntry& kept = entry_of(none, kSigmoid);
+  CHECK(kept.evaluation.expected_accepted == Approx(4.0).epsilon(2e-4));
+  CHECK_THAT(kept.note, Catch::Contains("(0.9999, assumed: the demo pair's)"));
+  CHECK_THAT(sources_text(none), Catch::Contains("; SpecAttn's share of the context assumed; "
+                                                 "acceptance under sigmoids assumed"));
+  // One p of four was measured: the table as a whole still rests on an assumption.
+  const PlanTable few = planned({share_of("specattn:p0.97/d3k1n4/bfs/c1/F*", 0.1)});
+  CHECK_THAT(entry_of(few, kSpecAttn).note, Catch::Contains("measured of the pair"));
+  CHECK(few.sources->chosen_share == EvidenceFrom::kAssumed);
+  PlanOptions strict;
+  strict.buckets = {{0, 4096}};
+  strict.classes = {PrecisionClass::kStrict};
+  const PlanTable without =
+      plan(fit_with({}), hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), strict);
+  CHECK(!without.sources->chosen_share);
+  CHECK(sources_text(without).find("sigmoids") == std::string::npos);
+}
+
+TEST_CASE("a share that was measured on few texts widens the interval") {
+  const auto width = [](const PlanTable& table, const char* strategy) {
+    const Interval interval = entry_of(table, strategy).evaluation.same_texts_interval;
+    return std::log(interval.high / interval.low);
+  };
+  std::vector<ChainShare> unsure = all_shares();
+  for (ChainShare& row : unsure) {
+    row.share.low = 0.2 * row.share.value;
+    row.share.high = std::min(1.0, 8.0 * row.share.value);
+  }
+  const PlanTable sure = planned(all_shares()), wide = planned(unsure);
+  for (const char* strategy : {kSpecAttn, kSigmoid}) {
+    CAPTURE(strategy);
+    CHECK(width(wide, strategy) > 1.01 * width(sure, strategy));
+  }
+}
