@@ -1,5 +1,5 @@
 // The plan that needs no flag: of the pair that ships in db/measured/h100.db, every entry that
-// loses something is among what the sweep `pair` measures.
+// loses something is among what the sweep `pair` measures, and has its price.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -57,6 +57,8 @@ TEST_CASE("every lossy entry of the shipped pair's plan is one that the sweep me
     CAPTURE(strategy.text());
     ++lossy;
     CHECK(std::count(measured.begin(), measured.end(), measured_for(strategy).text()) == 1);
+    CHECK(!entry.at("price").is_null());
+    CHECK(entry.at("price_unmeasured").is_null());
   }
   CHECK(lossy > 100);
 }
