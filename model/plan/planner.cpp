@@ -48,6 +48,13 @@ bool is_priced_as_nsa(const Strategy& strategy) {
   return strategy.attention == AttentionMethod::kNsa && !strategy.sampling;
 }
 
+bool chooses_tokens(const Strategy& s) {
+  return s.attention == AttentionMethod::kSpecAttn;
+}
+bool keeps_by_sigmoid(const Strategy& s) {
+  return s.sampling == SamplingAlgorithm::kSigmoid;
+}
+
 class Planner {
  public:
   Planner(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
@@ -69,10 +76,8 @@ class Planner {
     for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
       plan_bucket(static_cast<std::int64_t>(b));
     }
-    table_.sources->chosen_share =
-        chains_from([](const Strategy& s) { return s.attention == AttentionMethod::kSpecAttn; });
-    table_.sources->sigmoid_acceptance =
-        chains_from([](const Strategy& s) { return s.sampling == SamplingAlgorithm::kSigmoid; });
+    table_.sources->chosen_share = chains_from(chooses_tokens);
+    table_.sources->sigmoid_acceptance = chains_from(keeps_by_sigmoid);
     return std::move(table_);
   }
 
@@ -545,6 +550,16 @@ PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes
   std::erase_if(table.classes, left_out);
   std::erase_if(table.entries, [&](const PlanEntry& e) { return left_out(e.precision); });
   std::erase_if(table.unavailable, [&](const UnavailableCell& u) { return left_out(u.precision); });
+  const auto holds = [&table](auto is_such) {
+    return std::any_of(table.entries.begin(), table.entries.end(),
+                       [&](const PlanEntry& e) { return is_such(e.evaluation.strategy); });
+  };
+  if (table.sources && !holds(chooses_tokens)) {
+    table.sources->chosen_share.reset();
+  }
+  if (table.sources && !holds(keeps_by_sigmoid)) {
+    table.sources->sigmoid_acceptance.reset();
+  }
   return table;
 }
 
