@@ -226,7 +226,7 @@ Run declare_figures(CLI::App& app, const CommandContext&) {
   app.add_flag("--traversal", options->traversal, "what either order shares, loads and yields");
   app.add_option("--context", options->context_len,
                  "of figures 2 and 4: the nearest that was measured")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--plan", options->plan,
                  "a table written by `versieve plan`, to be played for tables 3 and 4");
   app.add_option("--live", options->live,
