@@ -69,7 +69,5 @@ TEST_CASE("figures that the points do not hold are answered by the sweep that me
   check_refused("figures --pair nobody" + kShipped, 1, "the points hold smollm2-nsa");
   check_refused("figures --figure 3" + kShipped, 2, "figure");
   check_refused("figures --figure 2 --context 0" + kShipped, 2, "not in range 1 to 1048576");
-  check_refused("profile --db none.db --sweep pair --quality-seconds -1", 2,
-                "not in range 1.000000 to 86400.000000");
   check_refused("figures --db none.db", 3, "none.db");
 }

@@ -365,6 +365,13 @@ TEST_CASE("a pair is profiled by its folder on texts that are given, and planned
   test::check_refused(by_db + "tiny2", 2, "no pair of that name");
 }
 
+TEST_CASE("seconds that no quality run can take are refused with their range") {
+  const std::string line = "profile --db none.db --sweep pair --quality-seconds ";
+  for (const char* seconds : {"-1", "0", "1e9", "soon"}) {
+    test::check_refused(line + seconds, 2, "not in range 1.000000 to 86400.000000");
+  }
+}
+
 TEST_CASE("a database whose pair was timed is planned for that pair, where nobody says") {
   const std::string database = (world() / "kept.db").string();
   fs::copy_file(kMeasured, database);
