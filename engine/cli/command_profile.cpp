@@ -510,7 +510,7 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
   app.add_option("--quality-seconds", options->quality_seconds,
                  "after so many no more strategies are judged; every one reads texts before any "
                  "answers questions, and --resume goes on")
-      ->check(CLI::Range(1.0, 86400.0));
+      ->check(CLI::Range(1e-3, 86400.0));
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--hardware-out", options->hardware_out,

@@ -368,7 +368,7 @@ TEST_CASE("a pair is profiled by its folder on texts that are given, and planned
 TEST_CASE("seconds that no quality run can take are refused with their range") {
   const std::string line = "profile --db none.db --sweep pair --quality-seconds ";
   for (const char* seconds : {"-1", "0", "1e9", "soon"}) {
-    test::check_refused(line + seconds, 2, "not in range 1.000000 to 86400.000000");
+    test::check_refused(line + seconds, 2, "not in range 0.001000 to 86400.000000");
   }
 }
 
