@@ -1,8 +1,11 @@
 // The plan that needs no flag: of the pair that ships in db/measured/h100.db, every entry that
-// loses something is among what the sweep `pair` measures, and has its price.
+// loses something is among what the sweep `pair` measures, and has its price; and every class runs
+// on a pair that has what it needs.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "db/evidence.h"
 #include "engine/analyse/plan/pair_plan.h"
@@ -12,6 +15,7 @@
 #include "model/words/llm_shape.h"
 #include "tests/end_to_end/refusals.h"
 #include "tests/support/paths.h"
+#include "tests/support/tiny_model.h"
 
 using namespace versieve;
 
@@ -36,15 +40,111 @@ std::vector<std::string> measured_by_the_sweep() {
   return texts;
 }
 
-}  // namespace
+// The shipped plan, a tiny NSA pair of as many layers, a dense pair whose draft is a model, and one
+// without a draft.
+struct World {
+  World() : table((folder / "table.json").string()), prompt((folder / "prompt").string()) {
+    const test::CommandResult made =
+        test::run_versieve("plan --json --db " + kShipped + " --out " + table);
+    CAPTURE(made.err);
+    REQUIRE(made.code == 0);
+    std::ofstream text(prompt);
+    for (int line = 0; line < 8; ++line) {
+      text << "Line " << line << " of what all of them read.\n";
+    }
+    text.close();
+    test::TinyModel sparse;
+    sparse.target.layers = kLayers;
+    test::write_tiny_pair(folder / "nsa", sparse);
+    test::TinyModel dense;
+    dense.target.attention = AttentionKind::kDense;
+    dense.target.layers = 4;
+    test::write_tiny_dense_pair(folder / "dense", dense, 3);
+    test::write_tiny_target(folder / "bare", dense);
+    const test::CommandResult aligned =
+        test::run_versieve("align --text " + prompt + " --backend cpu --threads 1 --model " +
+                           model("dense") + " --out " + model("dense") + "/layer_map.json");
+    CAPTURE(aligned.err);
+    REQUIRE(aligned.code == 0);
+  }
 
-TEST_CASE("every lossy entry of the shipped pair's plan is one that the sweep measures") {
-  const test::TempFolder folder;
-  const std::string table = (folder / "table.json").string();
+  std::string model(const std::string& name) const { return (folder / name).string(); }
+  std::string generate(const std::string& name, const std::string& precision,
+                       const std::string& more = "") const {
+    return "generate --backend cpu --threads 1 --max-new-tokens 12 --table " + table + " --class " +
+           precision + " --prompt-file " + prompt + " --model " + model(name) + more;
+  }
+
+  test::TempFolder folder;
+  std::string table, prompt;
+};
+
+const World& world() {
+  static const World made;
+  return made;
+}
+
+// Of a class: its tuple that ran, on that pair.
+void check_runs(const std::string& precision, const std::string& name, const std::string& more,
+                const std::string& attention) {
+  CAPTURE(precision, name);
   const test::CommandResult result =
-      test::run_versieve("plan --json --db " + kShipped + " --out " + table);
+      test::run_versieve(world().generate(name, precision, more + " --json"));
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("precision_class") == precision);
+  CHECK(json.at("strategy").get<std::string>().rfind(attention, 0) == 0);
+  CHECK(json.at("generated_tokens").get<std::int64_t>() >= 1);
+  CHECK(json.at("guard").at("bucket") == nlohmann::json::array({0, 4096}));
+}
+
+}  // namespace
+
+TEST_CASE("every class of the shipped pair's plan runs on a pair that has what it needs") {
+  const nlohmann::json plan = nlohmann::json::parse(engine::read_text_file(world().table, 1 << 26));
+  std::set<std::string> ran;
+  for (const char* precision : {"Strict", "Reuse-only", "Approx-only", "Approx+Reuse"}) {
+    check_runs(precision, "nsa", "", "nsa/d");
+    ran.insert(precision);
+  }
+  check_runs("Approx-sampling", "nsa", " --temperature 0.8", "nsa/d");
+  ran.insert("Approx-sampling");
+  check_runs("Sparse", "dense", "", "specattn:");
+  ran.insert("Sparse");
+  check_runs("Sparse+Rectify", "dense", "", "resa:");
+  check_runs("Sparse+Rectify", "bare", "", "resa:");
+  ran.insert("Sparse+Rectify");
+  std::set<std::string> planned;
+  for (const nlohmann::json& precision : plan.at("classes")) {
+    planned.insert(precision.get<std::string>());
+  }
+  CHECK(ran == planned);
+  for (const nlohmann::json& condition : plan.at("run_conditions")) {
+    CHECK(condition.at("condition").get<std::string>().find("no pair") == std::string::npos);
+  }
+}
+
+TEST_CASE("a class of the shipped plan says in a sentence what a pair lacks to run it") {
+  const auto refused = [](const std::string& name, const std::string& precision,
+                          const std::string& because, const std::string& more = "") {
+    test::check_refused(world().generate(name, precision, more), 1, because);
+  };
+  for (const char* precision : {"Sparse", "Sparse+Rectify"}) {
+    refused("nsa", precision, "needs a dense target");
+  }
+  for (const char* precision :
+       {"Strict", "Reuse-only", "Approx-only", "Approx+Reuse", "Approx-sampling"}) {
+    refused("dense", precision, "nsa needs a target trained with Native Sparse Attention",
+            " --temperature 0.8");
+  }
+  refused("nsa", "Approx-sampling", "sampling=sigmoid needs a temperature above 0");
+  test::check_refused(world().generate("nsa", "Approx-sampling", " --temperature 0.8 --compare-ar"),
+                      2, "sampling=coupled");
+}
+
+TEST_CASE("every lossy entry of the shipped pair's plan is one that the sweep measures") {
+  const std::string& table = world().table;
   const std::vector<std::string> measured = measured_by_the_sweep();
   const nlohmann::json plan = nlohmann::json::parse(engine::read_text_file(table, 1 << 26));
   std::int64_t lossy = 0;

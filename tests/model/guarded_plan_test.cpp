@@ -1,6 +1,7 @@
 // What a guarded request takes of a table.
 #include "model/plan/guarded_plan.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "model/words/error.h"
@@ -36,8 +37,9 @@ TEST_CASE(
     "a guarded bucket has the tuples that the guard can reach, by rank, plain decoding last") {
   const PlanTable table = table_of_four();
   const GuardedPlan ranked = guarded_plan(table, PrecisionClass::kStrict, GuardRule::kNextRanked);
-  REQUIRE(ranked.buckets.size() == 1);  // the second has no entries
-  REQUIRE(ranked.buckets[0].ranked.size() == 3);
+  REQUIRE(ranked.buckets.size() == 1);            // the second has no entries
+  REQUIRE(ranked.buckets[0].ranked.size() == 4);  // of which a request reaches three
+  CHECK(guarded_request(ranked, 100, 10).ranked.size() == 3);
   CHECK(ranked.buckets[0].ranked[0].text() == "nsa/d1k4n5/bfs/c1/F*");
   CHECK(ranked.buckets[0].ranked[2].text() == "nsa/d3k4n5/bfs/c1/F*");
   CHECK(ranked.buckets[0].expected[1].expected_accepted == 8.0);
@@ -63,15 +65,60 @@ TEST_CASE("a cell says what a request needs to be run by it") {
   add(PrecisionClass::kApproxSampling, 1, "nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid");
   CHECK(run_condition(table, 0, PrecisionClass::kStrict).empty());
   CHECK(run_condition(table, 0, PrecisionClass::kReuseOnly).empty());  // no entries
-  CHECK(run_condition(table, 0, PrecisionClass::kSparse).find("dense pair alone") !=
-        std::string::npos);
-  CHECK(run_condition(table, 0, PrecisionClass::kSparseRectified).find("no pair") !=
-        std::string::npos);
-  CHECK(run_condition(table, 0, PrecisionClass::kApproxSampling).find("temperature 0") !=
-        std::string::npos);
-  // By promise plain decoding of the NSA target stands last.
-  table.baselines = {{0, "autoregressive", evaluation("nsa/ar", 1.0, 30.0)}};
-  CHECK(run_condition(table, 0, PrecisionClass::kSparse).find("no pair") != std::string::npos);
+  CHECK(run_condition(table, 0, PrecisionClass::kSparse) ==
+        "generate --table runs this cell on a dense pair with a draft model of its own and its "
+        "layer_map.json");
+  CHECK(run_condition(table, 0, PrecisionClass::kSparseRectified) ==
+        "generate --table runs this cell on a dense pair");
+  CHECK(run_condition(table, 0, PrecisionClass::kApproxSampling) ==
+        "generate --table runs this cell above temperature 0");
+}
+
+TEST_CASE("a guarded cell of a dense target holds none of the NSA target's baselines") {
+  PlanTable table;
+  table.buckets = {{0, 4096}};
+  for (const char* strategy : {"nsa/d8k8n128/bfs/c1/F*", "specattn:p0.9/d8k1n9/bfs/c1/F*", "nsa/ar",
+                               "specattn:p0.95/d8k1n9/bfs/c1/F*"}) {
+    table.entries.push_back({.precision = PrecisionClass::kSparse,
+                             .rank = static_cast<std::int64_t>(table.entries.size()) + 1,
+                             .evaluation = evaluation(strategy, 4.0, 100.0)});
+  }
+  table.baselines = {{0, "autoregressive", evaluation("nsa/ar", 1.0, 30.0)},
+                     {0, "fixed", evaluation("nsa/d8k8n128/bfs/c1/F*", 5.0, 90.0)},
+                     {0, "dense target", evaluation("dense/ar", 1.0, 35.0)}};
+  const GuardedBucket cell =
+      guarded_bucket(table, 0, PrecisionClass::kSparse, GuardRule::kMostPromising);
+  REQUIRE(cell.ranked.size() == 3);
+  CHECK(cell.ranked[0].text() == "specattn:p0.9/d8k1n9/bfs/c1/F*");
+  CHECK(cell.ranked[1].text() == "specattn:p0.95/d8k1n9/bfs/c1/F*");
+  CHECK(cell.ranked[2].text() == "dense/ar");  // plain decoding of the same target
+  CHECK(cell.expected[2].step_us == 35.0);
+  CHECK(guarded_bucket(table, 0, PrecisionClass::kSparse, GuardRule::kNextRanked).ranked.size() ==
+        2);
+}
+
+TEST_CASE("what cannot run here is left out of a request, as long as the class keeps a tuple") {
+  PlanTable table = table_of_four();
+  const GuardedPlan plan = guarded_plan(table, PrecisionClass::kStrict, GuardRule::kMostPromising);
+  const auto lacks = [](std::vector<std::string> texts) {
+    return [texts](const Strategy& s) {
+      return std::count(texts.begin(), texts.end(), s.text()) > 0 ? std::string("lacks a part")
+                                                                  : std::string();
+    };
+  };
+  const GuardedRequest request = guarded_request(plan, 100, 10, lacks({"nsa/d1k4n5/bfs/c1/F*"}));
+  REQUIRE(request.ranked.size() == 4);  // the fourth rank is within reach, plain decoding last
+  CHECK(request.ranked[0].text() == "nsa/d2k4n5/bfs/c1/F*");
+  CHECK(request.ranked[2].text() == "nsa/d4k4n5/bfs/c1/F*");
+  CHECK(request.ranked[3].text() == "nsa/ar");
+  REQUIRE(request.left_out.size() == 1);
+  CHECK(request.left_out[0].reason == "lacks a part");
+  // Plain decoding alone is not what was asked for.
+  const auto all = lacks({"nsa/d1k4n5/bfs/c1/F*", "nsa/d2k4n5/bfs/c1/F*", "nsa/d3k4n5/bfs/c1/F*",
+                          "nsa/d4k4n5/bfs/c1/F*"});
+  CHECK_THROWS_WITH(guarded_request(plan, 100, 10, all),
+                    "strategy 'nsa/d1k4n5/bfs/c1/F*', the best of class Strict for contexts of "
+                    "0-4096 tokens: lacks a part");
 }
 
 TEST_CASE("a request takes the buckets that its context grows through") {
@@ -99,8 +146,14 @@ TEST_CASE("a request takes the buckets that its context grows through") {
 }
 
 TEST_CASE("a class without entries and a context in no bucket are answers of no") {
-  const PlanTable table = table_of_four();
-  CHECK_THROWS_AS(guarded_plan(table, PrecisionClass::kReuseOnly, GuardRule::kNextRanked), Error);
+  PlanTable table = table_of_four();
+  table.classes = {PrecisionClass::kStrict, PrecisionClass::kSparse};
+  CHECK_THROWS_WITH(guarded_plan(table, PrecisionClass::kReuseOnly, GuardRule::kNextRanked),
+                    "the table has no entries of class Reuse-only: it was planned with Strict, "
+                    "Sparse");
+  table.unavailable = {{0, PrecisionClass::kSparse, "it was not measured"}};
+  CHECK_THROWS_WITH(guarded_plan(table, PrecisionClass::kSparse, GuardRule::kNextRanked),
+                    "the table has no entries of class Sparse: it was not measured");
   const GuardedPlan plan = guarded_plan(table, PrecisionClass::kStrict, GuardRule::kNextRanked);
   CHECK(bucket_for(plan, 4096).range.high == 4096);
   CHECK_THROWS_AS(bucket_for(plan, 4097), Error);

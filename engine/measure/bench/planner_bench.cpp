@@ -31,10 +31,7 @@ class Player {
       : options_(options), on_gpu_(device.backend == Backend::kCuda), pair_(pair) {}
 
   std::string refusal(const Strategy& strategy) {
-    const std::string reason = pair_.generator().refusal(options_of(strategy));
-    return reason.empty() && !can_be_guarded(strategy)
-               ? "a guard changes between tuples of the target's own attention alone"
-               : reason;
+    return pair_.generator().refusal(options_of(strategy));
   }
 
   // None: the prompt's answer ends before its first step.
@@ -96,7 +93,7 @@ class Player {
   // Now, so that nothing else runs between what is timed. False where an answer ends before its
   // first step.
   bool add_references(const std::vector<PlayedRun>& runs) {
-    if (reference_of_run(Strategy{}).steps == 0) {
+    if (reference_of_run(runs.front().first()).steps == 0) {
       return false;
     }
     for (const PlayedRun& run : runs) {

@@ -66,7 +66,7 @@ Generation Generator<T>::run_guarded(GenerateOptions options, std::span<const St
     options.strategy = strategy;
     require_allowed(options);
   }
-  return guarded_.run(options, ranked, guard);
+  return guarded_.run(options, ranked, guard, layer_map_);
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "engine/io/checkpoint.h"
@@ -154,11 +155,16 @@ template <class T>
 StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device,
                      const GuardedRequest& guarded, std::int64_t prompt_tokens,
                      const Setting& setting, Generator<T>& generator) {
+  const Strategy& first = guarded.ranked.front();
+  const GenerateOptions options = options_of(request, device, first, setting);
+  StrategyRun run{.strategy = first, .guarded = GuardedRun{request.plan->rule, guarded}};
+  if (!first.draft.speculates() && guarded.stages.size() == 1) {
+    run.generation = generator.run(options);  // nothing drafted is too little accepted
+    return run;
+  }
   RuntimeGuard guard(request.plan->constants, request.plan->rule, guarded.stages, prompt_tokens);
-  return {.strategy = guarded.ranked.front(),
-          .generation = generator.run_guarded(
-              options_of(request, device, guarded.ranked.front(), setting), guarded.ranked, guard),
-          .guarded = GuardedRun{request.plan->rule, guarded}};
+  run.generation = generator.run_guarded(options, guarded.ranked, guard);
+  return run;
 }
 
 struct Prompt {
@@ -213,23 +219,52 @@ void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
   }
 }
 
+// Why the strategy cannot run here, or an empty text.
+template <class T>
+std::string refusal_of(const GenerateRequest& request, const ComputeDevice& device,
+                       const Strategy& strategy, const Setting& setting,
+                       const Generator<T>& generator) {
+  const std::string reason = generator.refusal(options_of(request, device, strategy, setting));
+  return reason.empty() && setting.acceptance ? setting.acceptance->lacking_because(strategy)
+                                              : reason;
+}
+
 // Throws Error(kAnswerNo) for the first strategy that cannot run here.
 template <class T>
 void require_runnable(const GenerateRequest& request, const ComputeDevice& device,
                       std::span<const Strategy> strategies, const Setting& setting,
                       const Generator<T>& generator) {
   for (const Strategy& strategy : strategies) {
-    std::string reason = generator.refusal(options_of(request, device, strategy, setting));
-    if (reason.empty() && setting.acceptance) {
-      reason = setting.acceptance->lacking_because(strategy);
-    }
-    if (reason.empty() && request.plan && !can_be_guarded(strategy)) {
-      reason = "a guard changes between tuples of the target's own attention alone";
-    }
+    const std::string reason = refusal_of(request, device, strategy, setting, generator);
     if (!reason.empty()) {
       throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
     }
   }
+}
+
+// The table's tuples that run here. Throws Error(kAnswerNo) where none of the class does.
+template <class T>
+GuardedRequest guarded_of(const GenerateRequest& request, const ComputeDevice& device,
+                          std::int64_t prompt_tokens, const Setting& setting,
+                          const Generator<T>& generator) {
+  GuardedRequest guarded = guarded_request(
+      *request.plan, prompt_tokens, request.max_new_tokens, [&](const Strategy& strategy) {
+        return refusal_of(request, device, strategy, setting, generator);
+      });
+  check_comparable(request, guarded.ranked);
+  return guarded;
+}
+
+// A sentence a reason, with the best tuple that it leaves out.
+std::vector<std::string> left_out_remarks(const GuardedRequest& guarded) {
+  std::vector<std::string> remarks;
+  std::set<std::string> known;
+  for (const LeftOutTuple& tuple : guarded.left_out) {
+    if (known.insert(tuple.reason).second) {
+      remarks.push_back("the table's '" + tuple.strategy.text() + "' is left out: " + tuple.reason);
+    }
+  }
+  return remarks;
 }
 
 // Throws Error(kAnswerNo) where nobody knows any acceptance behind such a prompt.
@@ -247,22 +282,19 @@ Setting setting_of(const GenerateRequest& request, const std::vector<std::int32_
   return setting;
 }
 
-std::optional<GuardedRequest> guarded_of(const GenerateRequest& request,
-                                         std::int64_t prompt_tokens) {
-  return request.plan
-             ? std::optional(guarded_request(*request.plan, prompt_tokens, request.max_new_tokens))
-             : std::nullopt;
-}
-
 template <class T>
 GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
                       DecodingPair<T>& pair, const Prompt& prompt,
-                      const std::optional<GuardedRequest>& guarded,
-                      const std::vector<Strategy>& strategies) {
+                      std::vector<Strategy> strategies) {
   const TokenIds& tokens = prompt.tokens;
   const std::int64_t prompt_tokens = static_cast<std::int64_t>(tokens.size());
   const Setting setting = setting_of(request, pair.eos(), prompt_tokens);
   Generator<T>& generator = pair.generator();
+  std::optional<GuardedRequest> guarded;
+  if (request.plan) {
+    guarded = guarded_of(request, device, prompt_tokens, setting, generator);
+    strategies = guarded->ranked;
+  }
   require_runnable<T>(request, device, strategies, setting, generator);
   generator.prefill(tokens);
   GenerateReport report{.backend = device.backend,
@@ -276,6 +308,8 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
   report.remarks.insert(report.remarks.end(), prompt.remarks.begin(), prompt.remarks.end());
   warm_up(request, device, strategies, setting, generator);
   if (guarded) {
+    const std::vector<std::string> left_out = left_out_remarks(*guarded);
+    report.remarks.insert(report.remarks.end(), left_out.begin(), left_out.end());
     report.runs.push_back(run_plan(request, device, *guarded, prompt_tokens, setting, generator));
   } else {
     for (const Strategy& strategy : strategies) {
@@ -292,14 +326,18 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
 template <class Make>
 GenerateReport run_with(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
                         const Prompt& prompt, const Make& make) {
-  const std::optional<GuardedRequest> guarded =
-      guarded_of(request, static_cast<std::int64_t>(prompt.tokens.size()));
-  const std::vector<Strategy> strategies = guarded ? guarded->ranked : parsed(request.strategies);
-  const bool drafts = std::any_of(strategies.begin(), strategies.end(),
+  std::vector<Strategy> strategies = parsed(request.strategies);
+  if (request.plan) {  // a context in no bucket is said before weights are read
+    strategies = guarded_request(*request.plan, static_cast<std::int64_t>(prompt.tokens.size()),
+                                 request.max_new_tokens)
+                     .ranked;
+  }
+  const bool drafts =
+      request.plan || std::any_of(strategies.begin(), strategies.end(),
                                   [](const Strategy& s) { return s.draft.speculates(); });
   return with_ops(device, dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
     const std::unique_ptr<DecodingPair<T>> pair = make(*ops, drafts);
-    return run_on<T>(request, device, dtype, *pair, prompt, guarded, strategies);
+    return run_on<T>(request, device, dtype, *pair, prompt, strategies);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/host_led.h"
+#include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
@@ -27,15 +28,29 @@ class FeedingNoDraft final : public TreeSource<T> {
   Observation<T> pending_;
 };
 
+// What recorded steps do: no block keys, no dense pass, no chosen tokens.
+bool attends_plainly(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kNsa ||
+         strategy.attention == AttentionMethod::kDense;
+}
+
 }  // namespace
 
-// After `tokens` of this run.
 template <class T>
 std::unique_ptr<TreeSource<T>> GuardedRuns<T>::make_source(const GenerateOptions& options,
-                                                           std::span<const std::int32_t> tokens) {
+                                                           std::vector<std::int32_t> text) {
   if (prefilled_->draft() != nullptr && !options.strategy.draft.speculates()) {
     return std::make_unique<FeedingNoDraft<T>>(*prefilled_->draft());
   }
+  return prefilled_->make_source(options, std::move(text));
+}
+
+template <class T>
+void GuardedRuns<T>::activate(const GenerateOptions& options, std::span<const std::int32_t> tokens,
+                              const std::vector<std::int32_t>& layer_map,
+                              std::optional<ActiveTuple>& active) {
+  active.reset();  // it gives the target and the draft model back
+  active.emplace();
   if (prefilled_->draft_model() != nullptr) {
     // What an earlier tuple drafted lies behind the prompt.
     prefilled_->draft_model()->cache().truncate(
@@ -43,50 +58,89 @@ std::unique_ptr<TreeSource<T>> GuardedRuns<T>::make_source(const GenerateOptions
   }
   std::vector<std::int32_t> text = prefilled_->prompt();
   text.insert(text.end(), tokens.begin(), tokens.end());
-  return prefilled_->make_source(options, std::move(text));
+  if (options.strategy.attention == AttentionMethod::kSpecAttn) {
+    active->chosen =
+        std::make_unique<SpecAttnChain<T>>(*prefilled_, options, std::move(text), layer_map);
+  } else {
+    active->drafted = make_source(options, std::move(text));
+  }
+  active->steps = prefilled_->step_options(options);
+  active->forced = prefilled_->forced_yields(options);
 }
 
 template <class T>
 Generation GuardedRuns<T>::run(GenerateOptions options, std::span<const Strategy> ranked,
-                               RuntimeGuard& guard) {
+                               RuntimeGuard& guard, const std::vector<std::int32_t>& layer_map) {
   const std::int64_t end = prefilled_->length() + prefilled_->token_limit(options);
   const bool records = options.records_steps && drafts_at(prefilled_->draft_positions(), end) &&
                        std::all_of(ranked.begin(), ranked.end(), [&](const Strategy& strategy) {
                          options.strategy = strategy;
-                         return recorded_->can_run(options);
+                         return attends_plainly(strategy) && recorded_->can_run(options);
                        });
   options.strategy = ranked[guard.active()];
   return records ? recorded_->run_guarded(options, ranked, guard)
-                 : run_by_host(options, ranked, guard);
+                 : run_by_host(options, ranked, guard, layer_map);
+}
+
+// Of a step of one token, whose captured row a dense pass is about to write over.
+template <class T>
+Observation<T> GuardedRuns<T>::kept_observation(const StepResult& step) {
+  const std::int64_t width = 3 * prefilled_->target().shape().hidden;
+  VERSIEVE_ASSERT(step.acceptance.path.size() == 1, "a tuple that rectifies decodes plainly");
+  ensure_count(prefilled_->ops(), captured_, width);
+  prefilled_->ops().copy_rows({.rows = 1,
+                               .width = width,
+                               .src = prefilled_->target().captured(),
+                               .dst = captured_.data(),
+                               .term = TrafficTerm::kDraft});
+  return {.first = step.context_len,
+          .next_token = {step.acceptance.next_token},
+          .captured = captured_.data(),
+          .rows = {0}};
 }
 
 template <class T>
 Generation GuardedRuns<T>::run_by_host(GenerateOptions options, std::span<const Strategy> ranked,
-                                       RuntimeGuard& guard) {
+                                       RuntimeGuard& guard,
+                                       const std::vector<std::int32_t>& layer_map) {
   Generation run;
   bool over = prefilled_->begin_run(options, run);
   const std::int64_t limit = prefilled_->token_limit(options);
-  std::unique_ptr<TreeSource<T>> source = make_source(options, {});
-  prefilled_->rewind(*source, run.tokens.back());
+  ReadCount reads;
+  std::optional<ActiveTuple> active;
+  activate(options, {}, layer_map, active);
+  prefilled_->rewind(active->source(), run.tokens.back());
   prefilled_->target().cache().reserve(prefilled_->length() + limit + kDeepestTree);
-  prefilled_->target().drop_block_keys();
-  std::vector<std::int32_t> forced = prefilled_->forced_yields(options);
+  active->rectifier = prefilled_->make_rectifier(options.strategy);
   while (!over) {
-    StepOptions step_choice = prefilled_->step_options(options);
-    step_choice.forced_yield = prefilled_->forced_yield(forced);
-    const StepResult step = prefilled_->steps().run(*source, run.tokens.back(), step_choice);
+    active->steps.forced_yield = prefilled_->forced_yield(active->forced);
+    const StepResult step =
+        prefilled_->steps().run(active->source(), run.tokens.back(), active->steps);
     record_step(step, options, run);
+    Observation<T> seen =
+        observation_of(prefilled_->target(), step.tree, step.acceptance, step.context_len);
+    if (active->rectifier) {
+      if (prefilled_->draft() != nullptr && active->rectifier->steps_left() == 1) {
+        seen = kept_observation(step);
+        active->source().observe(seen);
+      }
+      prefilled_->rectify(*active->rectifier, run.tokens.back(), run);
+    }
     over = run.append(yielded_tokens(step), limit, options.eos);
     const double seconds = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
-    if (guard.observe(static_cast<double>(step.acceptance.yield()), 1e6 * seconds) && !over) {
+    const bool moves = guard.observe(static_cast<double>(step.acceptance.yield()), 1e6 * seconds);
+    if (active->chosen && (moves || over)) {
+      reads += active->chosen->reads();
+    }
+    if (moves && !over) {
       options.strategy = ranked[guard.active()];
       run.count_move(guard.active());
-      forced = prefilled_->forced_yields(options);
-      source = make_source(options, run.tokens);
-      source->observe(
-          observation_of(prefilled_->target(), step.tree, step.acceptance, step.context_len));
+      activate(options, run.tokens, layer_map, active);
+      active->rectifier = prefilled_->make_rectifier(options.strategy);
+      active->source().observe(seen);
     }
   }
+  run.reads_saved = reads.saved();
   return run;
 }
 

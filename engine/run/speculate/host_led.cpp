@@ -4,9 +4,7 @@
 #include <memory>
 #include <numeric>
 
-#include "engine/run/speculate/draft_choice.h"
-#include "engine/run/speculate/draft_source.h"
-#include "engine/run/speculate/model_drafter.h"
+#include "engine/run/speculate/specattn_chain.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -32,21 +30,6 @@ void finish_overlap(Generation& run) {
   }
 }
 
-// The target reads chosen tokens while this lives.
-template <class T>
-class SelectorScope {
- public:
-  SelectorScope(Target<T>& target, TokenSelector<T>& selector) : target_(&target) {
-    target.set_token_selector(&selector);
-  }
-  ~SelectorScope() { target_->set_token_selector(nullptr); }
-  SelectorScope(const SelectorScope&) = delete;
-  SelectorScope& operator=(const SelectorScope&) = delete;
-
- private:
-  Target<T>* target_;
-};
-
 }  // namespace
 
 void record_step(const StepResult& step, const GenerateOptions& options, Generation& run) {
@@ -70,26 +53,9 @@ Generation HostLedRuns<T>::run(const GenerateOptions& options) {
 template <class T>
 Generation HostLedRuns<T>::run_specattn(const GenerateOptions& options,
                                         const std::vector<std::int32_t>& layer_map) {
-  VERSIEVE_ASSERT(!layer_map.empty(), "a map says which layer chooses");
-  kernels::Ops<T>& ops = prefilled_->ops();
-  const DraftChoice& chain = options.strategy.draft;
-  auto drafter = std::make_unique<ModelDrafter<T>>(ops, *prefilled_->draft_model(),
-                                                   prefilled_->prompt(), true);
-  const SpecAttnOptions choice{.p = options.strategy.specattn_p};
-  // The map ascends: draft layers before the first that is asked keep nothing.
-  const std::size_t first =
-      std::min(static_cast<std::size_t>(choice.dense_layers), layer_map.size() - 1);
-  drafter->capture_attention(chain.levels(), layer_map[first]);
-  SpecAttnSelector<T> selector(ops, *drafter, layer_map, choice);
-  DraftSource<T> source(ops, std::move(drafter),
-                        {.choice = chain,
-                         .order = options.strategy.order,
-                         .temperature = options.temperature,
-                         .seed = options.seed,
-                         .coupled = samples_coupled(options.strategy)});
-  const SelectorScope<T> scope(prefilled_->target(), selector);
-  Generation run = this->run(options, source);
-  run.reads_saved = selector.reads().saved();
+  SpecAttnChain<T> chain(*prefilled_, options, prefilled_->prompt(), layer_map);
+  Generation run = this->run(options, chain.source());
+  run.reads_saved = chain.reads().saved();
   return run;
 }
 

@@ -4,22 +4,14 @@
 
 namespace versieve::engine {
 
+// A lossy choice's own options are none of the text that it departs from.
 Strategy reference_of(const Strategy& strategy) {
-  Strategy plain = strategy;
-  if (strategy.attention == AttentionMethod::kSpecAttn ||
-      strategy.attention == AttentionMethod::kResa) {
-    plain.attention = AttentionMethod::kDense;
-  }
-  plain.draft = {};
-  plain.order = Traversal::kBfs;
-  plain.group_size = 1;
-  plain.group_mode = GroupMode::kExact;
-  return plain;
-}
-
-bool can_be_guarded(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kNsa ||
-         strategy.attention == AttentionMethod::kDense;
+  const bool is_nsa = strategy.attention == AttentionMethod::kNsa;
+  return {.attention = is_nsa ? AttentionMethod::kNsa : AttentionMethod::kDense,
+          .schedule = strategy.schedule,
+          .topk = strategy.topk,
+          .sampling = strategy.sampling,
+          .form = strategy.form};
 }
 
 bool is_of_one_text(const Strategy& first, std::span<const GuardMove> moves,

@@ -11,8 +11,6 @@ namespace versieve::engine {
 // Autoregressive decoding with the strategy's attention and schedule.
 Strategy reference_of(const Strategy& strategy);
 
-// A guard begins in a request's middle, where block keys and chosen tokens cannot.
-bool can_be_guarded(const Strategy& strategy);
 // Whether all tuples that verified a step, the first and those moved to, promise the text of the
 // same plain decoding. `ranked`: what moves name; empty where there are none.
 bool is_of_one_text(const Strategy& first, std::span<const GuardMove> moves,

@@ -17,6 +17,11 @@ struct ReadCount {
   std::int64_t read = 0;
   std::int64_t present = 0;
 
+  ReadCount& operator+=(const ReadCount& other) {
+    read += other.read;
+    present += other.present;
+    return *this;
+  }
   double saved() const {
     return present == 0 ? 0.0 : 1.0 - static_cast<double>(read) / static_cast<double>(present);
   }

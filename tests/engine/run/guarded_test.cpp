@@ -74,4 +74,83 @@ TEST_CASE("a draft model that takes over has read the text so far") {
   CHECK(guarded.accepted_histogram == std::vector<std::int64_t>{0, 0, 0, 0, 0, 0, 10});
 }
 
+// A guard that takes every step for a low one, and moves after so many.
+template <class Pair>
+Generation impatient(Pair& engine, const std::vector<std::string>& texts, GenerateOptions options,
+                     std::int64_t steps = 1) {
+  std::vector<Strategy> ranked;
+  for (const std::string& text : texts) {
+    ranked.push_back(Strategy::parse(text));
+  }
+  RuntimeGuard guard({.drop_ratio = 100.0, .warmup = 0, .hysteresis = steps},
+                     GuardRule::kNextRanked,
+                     std::vector<GuardedTuple>(ranked.size(), {.expected_accepted = 4.0}));
+  return engine.generator.run_guarded(options, ranked, guard);
+}
+
+TEST_CASE("tuples that read a part of the context take over in a request's middle") {
+  // The draft is the target itself, and shares and active parts are all there is: whoever reads
+  // whatever, the text is that of plain decoding.
+  tiny::DenseEngine<float> engine(11);
+  engine.generator.set_layer_map({0, 1, 2});
+  engine.generator.prefill(tiny::prompt(70));
+  const std::vector<std::int32_t> plain =
+      engine.generator.run(tiny::options("dense/ar", 24)).tokens;
+  const std::vector<std::string> all = {"specattn:p1/d3k1n4/bfs/c1/F*", "resa:b4p1f4/ar",
+                                        "dense/d2k1n3/bfs/c1/F*"};
+  const Generation run = impatient(engine, all, tiny::options("dense/ar", 24));
+  REQUIRE(run.moves.size() >= 2);
+  CHECK(run.tokens == plain);
+  const Generation back =
+      impatient(engine, {all[2], all[1], all[0]}, tiny::options("dense/ar", 24));
+  REQUIRE(back.moves.size() >= 2);
+  CHECK(back.tokens == plain);
+  // What an active tuple set up is gone with it: the same again, and plain decoding too.
+  CHECK(impatient(engine, all, tiny::options("dense/ar", 24)).tokens == plain);
+  CHECK(engine.generator.run(tiny::options("dense/ar", 24)).tokens == plain);
+}
+
+TEST_CASE("a guarded tuple of ReSA rectifies as without a guard, and SpecAttn counts its reads") {
+  tiny::DenseEngine<float> engine(11);
+  engine.generator.set_layer_map({0, 1, 2});
+  engine.generator.prefill(tiny::prompt(70));
+  RuntimeGuard stays({.drop_ratio = 0.0}, GuardRule::kNextRanked, {{.expected_accepted = 1.0}});
+  const Strategy resa = Strategy::parse("resa:b4p0.1f4/ar");
+  const Generation guarded =
+      engine.generator.run_guarded(tiny::options("dense/ar", 22), {&resa, 1}, stays);
+  const Generation alone = engine.generator.run(tiny::options(resa.text(), 22));
+  CHECK(guarded.rectifications == 5);
+  CHECK(guarded.rectifications == alone.rectifications);
+  CHECK(guarded.tokens == alone.tokens);
+  const Strategy chosen = Strategy::parse("specattn:p0.5/d3k1n4/bfs/c1/F*");
+  const Generation reads =
+      engine.generator.run_guarded(tiny::options("dense/ar", 22), {&chosen, 1}, stays);
+  const Generation own = engine.generator.run(tiny::options(chosen.text(), 22));
+  CHECK(own.reads_saved > 0.0);
+  CHECK(reads.reads_saved == own.reads_saved);
+  CHECK(reads.tokens == own.tokens);
+}
+
+TEST_CASE("a draft head is fed while a tuple of ReSA rectifies, and drafts on afterwards") {
+  tiny::Engine<float> engine(tiny::shape(AttentionKind::kDense));
+  engine.generator.prefill(tiny::prompt(61));
+  // The tokens of all trees that follow a first phase of four steps, at whose end ReSA's pass is.
+  const auto trees = [&](const std::string& first) {
+    GenerateOptions options = tiny::options("dense/ar", 40);
+    std::vector<std::vector<std::int32_t>> grown;
+    options.on_step = [&](const StepResult& step) {
+      if (step.tree.size() > 1) {
+        grown.push_back(step.tree.token);
+      }
+    };
+    impatient(engine, {first, "dense/d4k3n12/bfs/c1/F*", first}, options, 4);
+    return grown;
+  };
+  // All blocks are active: what ReSA commits is what plain decoding does, so the head must see the
+  // same streams and grow the same trees.
+  const std::vector<std::vector<std::int32_t>> plain = trees("dense/ar");
+  CHECK(plain.size() >= 4);
+  CHECK(trees("resa:b4p1f4/ar") == plain);
+}
+
 }  // namespace versieve::engine
