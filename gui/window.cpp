@@ -29,6 +29,7 @@
 #include "gui/pages/step/step_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/banner.h"
+#include "gui/views/command_palette.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -128,13 +129,15 @@ void Window::make_menus() {
   QMenu* file = menuBar()->addMenu(tr("&File"));
   QAction* open = file->addAction(tr("&Open…"), this, &Window::ask_for_file);
   open->setShortcut(QKeySequence::Open);
+  open->setObjectName("file.open");
   recent_ = file->addMenu(tr("Open &recent"));
   recent_->menuAction()->setObjectName("recent");
   recent_->setEnabled(false);
   QAction* reload = file->addAction(tr("&Read again"), this, &Window::read_again);
   reload->setShortcut(QKeySequence::Refresh);
+  reload->setObjectName("file.read");
   QAction* follow = file->addAction(tr("Read again by &itself"));
-  follow->setObjectName("follow");
+  follow->setObjectName("file.follow");
   follow->setCheckable(true);
   follow->setToolTip(tr("Shows points of a file that grows as they come"));
   connect(follow, &QAction::toggled, this, [this](bool follows) {
@@ -146,15 +149,17 @@ void Window::make_menus() {
   file->addSeparator();
   QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
   quit->setShortcut(QKeySequence::Quit);
+  quit->setObjectName("file.quit");
   QMenu* view = menuBar()->addMenu(tr("&View"));
   for (int index = 0; index < tabs_->count(); ++index) {
     QAction* page = view->addAction(tabs_->tabText(index), this,
                                     [this, index] { tabs_->setCurrentIndex(index); });
     page->setShortcut(QKeySequence(QString("Alt+%1").arg(index + 1)));
+    page->setObjectName("page." + pageNames()[index]);
   }
   view->addSeparator();
   dark_ = view->addAction(tr("&Dark colours"));
-  dark_->setObjectName("dark");
+  dark_->setObjectName("view.dark");
   dark_->setCheckable(true);
   dark_->setChecked(theme::shade() == theme::Shade::kDark);
   connect(dark_, &QAction::triggered, this, [this](bool is_dark) {
@@ -164,8 +169,14 @@ void Window::make_menus() {
     }
   });
   QMenu* help = menuBar()->addMenu(tr("&Help"));
-  help->addAction(tr("&Keys and gestures"), this, &Window::show_keys)
-      ->setShortcut(QKeySequence::HelpContents);
+  QAction* keys = help->addAction(tr("&Keys and gestures"), this, &Window::show_keys);
+  keys->setShortcut(QKeySequence::HelpContents);
+  keys->setObjectName("help.keys");
+  QAction* palette = help->addAction(tr("&Commands…"), this, [this] {
+    (new CommandPalette(commands_of(*menuBar()), this))->open();
+  });
+  palette->setShortcut(QKeySequence("Ctrl+Shift+P"));
+  palette->setObjectName("help.commands");
 }
 
 void Window::setDark(bool is_dark) {
@@ -218,6 +229,7 @@ void Window::show_keys() {
       {tr("Shift and drag"), tr("in the plot: writes what is enclosed into the filter")},
       {tr("Arrows"), tr("in the planner's grid and the map of machines: the next cell")},
       {tr("Enter, double click"), tr("on a run: its points; on a replay: the planner's cell")},
+      {tr("Ctrl+Shift+P"), tr("all commands, by some of their letters")},
       {tr("Ctrl+O, F5"), tr("opens a database, reads it again")}};
   QString html = "<table>";
   for (const auto& [keys, what] : rows) {

@@ -505,7 +505,7 @@ class AppTest : public QObject {
     QVERIFY(!text->isVisible());
     QCOMPARE(window.document().selected(), 7);
     QCOMPARE(window.document().baseline(), 4);
-    window.findChild<QAction*>("follow")->setChecked(true);
+    window.findChild<QAction*>("file.follow")->setChecked(true);
     QTest::qWait(100);
     grow("grown-2");
     QTRY_COMPARE_WITH_TIMEOUT(window.pointsPage().points().rowCount(), test::kMadeUpPoints + 2,

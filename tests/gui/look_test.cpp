@@ -94,7 +94,7 @@ class LookTest : public QObject {
       window.show();
       QVERIFY(open(window, campaign_));
       QVERIFY(recent->isEnabled());
-      QAction* const dark = window.findChild<QAction*>("dark");
+      QAction* const dark = window.findChild<QAction*>("view.dark");
       QVERIFY(dark != nullptr);
       dark->trigger();
       QVERIFY(window.close());

@@ -1,0 +1,111 @@
+#include "gui/views/command_palette.h"
+
+#include <QAction>
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QListWidget>
+#include <QMenu>
+#include <QMenuBar>
+#include <QVBoxLayout>
+#include <algorithm>
+
+namespace versieve::gui {
+namespace {
+
+void add_commands(const QList<QAction*>& actions, QList<QAction*>& commands) {
+  for (QAction* action : actions) {
+    if (action->menu() != nullptr) {
+      add_commands(action->menu()->actions(), commands);
+    } else if (action->objectName().contains('.')) {
+      commands << action;
+    }
+  }
+}
+
+QString words_of(const QAction& command) {
+  return command.text().remove('&').remove(QString::fromUtf8("…"));
+}
+
+}  // namespace
+
+QList<QAction*> commands_of(const QMenuBar& menus) {
+  QList<QAction*> commands;
+  add_commands(menus.actions(), commands);
+  return commands;
+}
+
+bool matches_letters(const QString& typed, const QString& text) {
+  qsizetype from = 0;
+  for (const QChar letter : typed) {
+    if (letter.isSpace()) {
+      continue;
+    }
+    from = text.indexOf(letter, from, Qt::CaseInsensitive) + 1;
+    if (from == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+CommandPalette::CommandPalette(const QList<QAction*>& commands, QWidget* parent)
+    : QDialog(parent), commands_(commands), typed_(new QLineEdit), list_(new QListWidget) {
+  setObjectName("palette");
+  setWindowTitle(tr("Commands"));
+  setAttribute(Qt::WA_DeleteOnClose);
+  resize(440, 360);
+  typed_->setPlaceholderText(tr("Some letters of a command"));
+  typed_->setAccessibleName(tr("Command"));
+  typed_->installEventFilter(this);
+  list_->setAccessibleName(tr("Commands that fit"));
+  QVBoxLayout* layout = new QVBoxLayout(this);
+  layout->addWidget(typed_);
+  layout->addWidget(list_, 1);
+  connect(typed_, &QLineEdit::textChanged, this, &CommandPalette::narrow);
+  connect(typed_, &QLineEdit::returnPressed, this, &CommandPalette::run_chosen);
+  connect(list_, &QListWidget::itemActivated, this, &CommandPalette::run_chosen);
+  narrow();
+}
+
+void CommandPalette::narrow() {
+  list_->clear();
+  for (const QAction* command : commands_) {
+    if (command->isEnabled() && matches_letters(typed_->text(), words_of(*command))) {
+      const QString keys = command->shortcut().toString(QKeySequence::NativeText);
+      QListWidgetItem* item = new QListWidgetItem(
+          words_of(*command) + (keys.isEmpty() ? QString() : "    " + keys), list_);
+      item->setData(Qt::UserRole, command->objectName());
+    }
+  }
+  list_->setCurrentRow(0);
+}
+
+// Gone before the command begins: it may open a dialog of its own.
+void CommandPalette::run_chosen() {
+  const QListWidgetItem* item = list_->currentItem();
+  if (item == nullptr) {
+    return;
+  }
+  const QString id = item->data(Qt::UserRole).toString();
+  const auto found = std::find_if(commands_.begin(), commands_.end(), [&](const QAction* command) {
+    return command->objectName() == id;
+  });
+  QAction* const command = *found;
+  accept();
+  command->trigger();
+}
+
+// Up and down choose while one types.
+bool CommandPalette::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == typed_ && event->type() == QEvent::KeyPress) {
+    const int key = static_cast<QKeyEvent*>(event)->key();
+    if ((key == Qt::Key_Up || key == Qt::Key_Down) && list_->count() > 0) {
+      list_->setCurrentRow(
+          std::clamp(list_->currentRow() + (key == Qt::Key_Down ? 1 : -1), 0, list_->count() - 1));
+      return true;
+    }
+  }
+  return QDialog::eventFilter(watched, event);
+}
+
+}  // namespace versieve::gui
