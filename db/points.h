@@ -9,6 +9,7 @@
 #include "db/sqlite.h"
 #include "db/store.h"
 #include "db/words.h"
+#include "model/words/compared_point.h"
 
 namespace versieve::db {
 
@@ -65,12 +66,15 @@ bool has_finished_point(Database& database, const std::string& kind,
 std::vector<PairId> read_pairs(const Database& database);
 Overview read_overview(const Database& database, const PointFilter& filter);
 std::vector<std::int64_t> read_point_ids(const Database& database, const PointFilter& filter);
+// The good ones, by id.
+std::vector<ComparedPoint> read_compared_points(const Database& database);
 
 // Reads whole points by id.
 class PointReader {
  public:
   explicit PointReader(const Database& database);
   PointMeasurement read(std::int64_t point_id);
+  ComparedPoint read_compared(std::int64_t point_id);
 
  private:
   PointMeasurement read_columns(std::int64_t point_id);
@@ -86,6 +90,7 @@ class PointReader {
   std::vector<std::string> words_;
   bool has_pairs_ = true;  // not in files of schemas before 4
   Statement point_;
+  Statement summary_;
   Statement samples_;
   Statement ranges_;
   Statement traffic_;

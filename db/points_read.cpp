@@ -210,6 +210,9 @@ PointReader::PointReader(const Database& database)
           "context_len, num_queries, overlap, status, reason, stop_reason, reliability, "
           "adjacent_overlap, unique_blocks, " +
               std::string(has_pairs_ ? "pair" : "0") + " FROM point WHERE id = ?"),
+      summary_(database,
+               "SELECT run_id, median_ns, median_low_ns, median_high_ns, dram_bytes, accepted "
+               "FROM point WHERE id = ?"),
       samples_(database, "SELECT ns FROM sample WHERE point_id = ? ORDER BY repetition"),
       ranges_(database,
               "SELECT id, path, launches, flops FROM range WHERE point_id = ? ORDER BY ordinal"),
@@ -280,6 +283,31 @@ PointMeasurement PointReader::read_columns(std::int64_t point_id) {
       !has_pairs_ && is_of_byte_pair(point.key) ? byte_pair().sha256 : word(point_.integer(18));
   point_.reset();
   return point;
+}
+
+ComparedPoint PointReader::read_compared(std::int64_t point_id) {
+  PointMeasurement point = read_columns(point_id);
+  summary_.bind(point_id).next();
+  ComparedPoint compared{.key = std::move(point.key),
+                         .id = point_id,
+                         .run_id = summary_.integer(0),
+                         .reliability = point.reliability,
+                         .median_ns = summary_.optional_real(1),
+                         .median_low_ns = summary_.optional_real(2),
+                         .median_high_ns = summary_.optional_real(3),
+                         .dram_bytes = summary_.optional_real(4),
+                         .accepted_per_step = summary_.optional_real(5)};
+  summary_.reset();
+  return compared;
+}
+
+std::vector<ComparedPoint> read_compared_points(const Database& database) {
+  PointReader reader(database);
+  std::vector<ComparedPoint> points;
+  for (const std::int64_t id : read_point_ids(database, {.only_ok = true})) {
+    points.push_back(reader.read_compared(id));
+  }
+  return points;
 }
 
 void PointReader::read_ranges(std::int64_t point_id, PointMeasurement& point) {

@@ -19,6 +19,7 @@ Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
 Run declare_replay(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
+Run declare_compare(CLI::App& options, const CommandContext& context);
 Run declare_import(CLI::App& options, const CommandContext& context);
 Run declare_diagnose(CLI::App& options, const CommandContext& context);
 Run declare_figures(CLI::App& options, const CommandContext& context);
@@ -39,6 +40,8 @@ inline constexpr Command kCommands[] = {
     {"export", "write a planner table for something else to read", declare_export},
     {"replay", "play recorded requests through a planner table and its guard", declare_replay},
     {"merge", "join databases into one, each run once", declare_merge},
+    {"compare", "which tuples of databases, or cells of tables, changed beyond noise",
+     declare_compare},
     {"import", "store what another program measured, marked as imported", declare_import},
     {"diagnose", "say why speculation gains little, from what a database holds", declare_diagnose},
     {"figures", "the paper's figures and tables, a database's numbers beside the paper's",
