@@ -6,14 +6,15 @@
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 #include "engine/measure/door/door.h"
+#include "engine/measure/door/judge.h"
 
 namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string family, variant, backend = "cpu", dtype = "f32", in, out;
+  std::string family, variant, backend = "cpu", dtype = "f32", in, out, against;
   int threads = 0;
-  bool list = false;
+  bool list = false, judge = false;
 };
 
 engine::DoorRequest request_of(const Options& options) {
@@ -22,10 +23,24 @@ engine::DoorRequest request_of(const Options& options) {
   }
   const engine::DoorRequest request =
       engine::door_request(options.family, options.variant, options.backend, options.dtype);
-  if (options.in.empty() || options.out.empty()) {
-    throw Error(ExitCode::kUsage, "kernel needs --in FILE and --out FILE");
+  if (options.judge != !options.against.empty()) {
+    throw Error(ExitCode::kUsage, "--judge and --against FILE, the answers to judge, go together");
+  }
+  if (options.in.empty() || options.out.empty() != options.judge) {
+    throw Error(ExitCode::kUsage, options.judge
+                                      ? "kernel --judge needs --in FILE and writes no --out"
+                                      : "kernel needs --in FILE and --out FILE");
   }
   return request;
+}
+
+Answer run_judge(const engine::DoorRequest& request, const std::string& against) {
+  const engine::Judgement judgement = engine::judge_answers(request, against);
+  const bool is_wrong = judgement.verdict == engine::JudgedAs::kWrong ||
+                        judgement.verdict == engine::JudgedAs::kUndecided;
+  return {.json = judgement.json,
+          .text = judgement.sentence,
+          .code = is_wrong ? ExitCode::kAnswerNo : ExitCode::kDone};
 }
 
 Answer run_kernel(const Options& options) {
@@ -35,9 +50,12 @@ Answer run_kernel(const Options& options) {
   engine::DoorRequest request = request_of(options);
   request.in = options.in;
   request.out = options.out;
-  engine::require_other_file(request.in, request.out);
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   request.threads = options.threads > 0 ? options.threads : cores;
+  if (options.judge) {
+    return run_judge(request, options.against);
+  }
+  engine::require_other_file(request.in, request.out);
   return {.json = engine::run_door(request), .text = {}};
 }
 
@@ -51,6 +69,10 @@ Run declare_kernel(CLI::App& app, const CommandContext&) {
   app.add_option("--dtype", options->dtype, "f64, f32 or bf16");
   app.add_option("--in", options->in, "safetensors file with the inputs");
   app.add_option("--out", options->out, "safetensors file for the outputs");
+  app.add_flag("--judge", options->judge,
+               "judge another engine's answers to --in: exact, ties only or wrong, of a sampler "
+               "whether its draws fit");
+  app.add_option("--against", options->against, "safetensors file with those answers");
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--list", options->list, "print every family with its tensors and metadata");

@@ -7,6 +7,7 @@
 
 #include "engine/io/atomic_file.h"
 #include "engine/io/input_file.h"
+#include "engine/io/safetensors_bytes.h"
 #include "engine/io/safetensors_header.h"
 #include "model/words/assert.h"
 
@@ -77,6 +78,19 @@ std::string header_text(const TensorSet& set, const std::vector<const NamedTenso
   return text;
 }
 
+// The file's parts in their order.
+template <class Write>
+void write_parts(const TensorSet& set, const Write& write) {
+  const std::vector<const NamedTensor*> order = file_order(set);
+  const std::string text = header_text(set, order);
+  const std::uint64_t length = text.size();
+  write(std::as_bytes(std::span<const std::uint64_t>(&length, 1)));
+  write(std::as_bytes(std::span<const char>(text)));
+  for (const NamedTensor* named : order) {
+    write(std::span<const std::byte>(named->second.bytes));
+  }
+}
+
 }  // namespace
 
 SafetensorsFile SafetensorsFile::read(const std::filesystem::path& path) {
@@ -140,16 +154,17 @@ template Tensor tensor_of<std::int32_t>(const std::vector<std::int32_t>&, Shape)
 template Tensor tensor_of<std::int64_t>(const std::vector<std::int64_t>&, Shape);
 
 void write_safetensors(const std::filesystem::path& path, const TensorSet& set) {
-  const std::vector<const NamedTensor*> order = file_order(set);
-  const std::string text = header_text(set, order);
-  const std::uint64_t length = text.size();
   AtomicFile file(path);
-  file.write(std::as_bytes(std::span<const std::uint64_t>(&length, 1)));
-  file.write(text);
-  for (const NamedTensor* named : order) {
-    file.write(named->second.bytes);
-  }
+  write_parts(set, [&file](std::span<const std::byte> part) { file.write(part); });
   file.commit();
+}
+
+std::vector<std::byte> safetensors_bytes(const TensorSet& set) {
+  std::vector<std::byte> out;
+  write_parts(set, [&out](std::span<const std::byte> part) {
+    out.insert(out.end(), part.begin(), part.end());
+  });
+  return out;
 }
 
 }  // namespace versieve::engine

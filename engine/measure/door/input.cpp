@@ -88,6 +88,11 @@ std::vector<std::int32_t> DoorInput::integers(const std::string& name, const std
   return values_as<std::int32_t>(view, name);
 }
 
+std::vector<std::int32_t> DoorInput::any_integers(const std::string& name,
+                                                  const std::string& shape) {
+  return values_as<std::int32_t>(tensor(name, shape), file_.source() + ": " + name);
+}
+
 template <class T>
 void DoorInput::require_finite(const std::vector<T>& values, const std::string& name) const {
   for (const T& value : values) {

@@ -18,6 +18,7 @@ class DoorInput {
   // Error(kBadInput) that names the file.
   [[noreturn]] void refuse(const std::string& what) const;
 
+  const SafetensorsFile& file() const { return file_; }
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
   std::int64_t rank(const std::string& name) const;
 
@@ -41,6 +42,8 @@ class DoorInput {
                                const std::string& keys_name) const;
   // I32 only.
   std::vector<std::int32_t> integers(const std::string& name, const std::string& shape);
+  // As another program stores them: of any width.
+  std::vector<std::int32_t> any_integers(const std::string& name, const std::string& shape);
 
   // What a letter stands for. REQUIRES: bound.
   std::int64_t dim(const std::string& letter) const;
