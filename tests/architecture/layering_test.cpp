@@ -49,6 +49,13 @@ const std::vector<std::pair<std::regex, std::set<std::string>>> kOwned = {
     {std::regex("cuda.*\\.h"), {"kernels", "profiler"}},
 };
 
+// Headers that take a compiler seconds: each is read by the sources that use it, through one header
+// of ours at most, which counts as heavy itself.
+const std::map<std::string, std::string> kHeavy = {
+    {"Eigen/Dense", "engine/analyse/fit/least_squares.h"},
+    {"engine/analyse/fit/least_squares.h", ""},
+};
+
 std::string folder_of(const std::string& path) {
   if (path.rfind("engine/cli/", 0) == 0) {
     return "engine/cli";
@@ -166,6 +173,11 @@ std::string complaint(const Include& include) {
       return include.file + " includes " + include.target + ", which belongs to another folder";
     }
   }
+  const auto heavy = kHeavy.find(include.target);
+  if (heavy != kHeavy.end() && include.file.ends_with(".h") && include.file != heavy->second) {
+    return include.file + " includes " + include.target +
+           ", which every file that includes it reads";
+  }
   const std::string within = room_complaint(include);
   return within.empty() ? shelf_complaint(include) : within;
 }
@@ -257,6 +269,15 @@ TEST_CASE("planted upward and foreign includes are noticed") {
   CHECK(!complaint({"gui/main.cpp", "kernels/ops.h"}).empty());
   CHECK(complaint({"engine/cli/command_fit.cpp", "db/store.h"}).empty());
   CHECK(complaint({"gui/main.cpp", "QApplication"}).empty());
+}
+
+TEST_CASE("a planted header that hands on what takes seconds to read is noticed") {
+  CHECK(!complaint({"engine/analyse/fit/cost_search.h", "engine/analyse/fit/least_squares.h"})
+             .empty());
+  CHECK(!complaint({"engine/analyse/fit/predictor.h", "Eigen/Dense"}).empty());
+  CHECK(complaint({"engine/analyse/fit/least_squares.h", "Eigen/Dense"}).empty());
+  CHECK(complaint({"engine/analyse/fit/cost_search.cpp", "engine/analyse/fit/least_squares.h"})
+            .empty());
 }
 
 TEST_CASE("the top level holds what the design fixes and nothing else") {

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/analyse/fit/least_squares.h"
 #include "engine/analyse/fit/machine_prior.h"
 #include "engine/analyse/fit/point_launches.h"
 #include "kernels/common/parallel_for.h"

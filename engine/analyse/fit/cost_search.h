@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/analyse/fit/fit_points.h"
-#include "engine/analyse/fit/least_squares.h"
 #include "model/cost/fitted_model.h"
 
 namespace versieve::engine {
