@@ -1,5 +1,7 @@
 #include "engine/io/layer_map_file.h"
 
+#include <nlohmann/json.hpp>
+
 #include "engine/io/config_fields.h"
 #include "engine/io/strict_json.h"
 

@@ -1,6 +1,7 @@
 #include "engine/analyse/replay/report.h"
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/io/formatted.h"

@@ -1,7 +1,7 @@
 // A replay as JSON (keys that others rely on: rows, mean_gain) and as tables for people.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

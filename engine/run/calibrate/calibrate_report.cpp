@@ -1,6 +1,7 @@
 // The loss curve of `versieve calibrate` as JSON (the file it writes) and as a table.
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "engine/io/schedule_file.h"
 #include "engine/run/calibrate/calibrate_request.h"

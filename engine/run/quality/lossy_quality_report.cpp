@@ -1,6 +1,7 @@
 // The answer of `versieve quality --strategy` as JSON and as tables.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "engine/io/formatted.h"
 #include "engine/run/quality/lossy_quality.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "engine/run/model/compute_device.h"
 #include "engine/run/specattn/dense_pair.h"

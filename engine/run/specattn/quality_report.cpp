@@ -1,6 +1,7 @@
 // The answer of `versieve quality` as JSON and as a table.
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "engine/run/specattn/quality.h"
 

@@ -1,5 +1,6 @@
 // The report of `versieve generate` as JSON (a stable contract: engine/cli/README.md) and as text.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "engine/run/speculate/generate_request.h"
 

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/generate_request.h"

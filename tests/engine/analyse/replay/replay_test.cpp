@@ -2,6 +2,7 @@
 #include "engine/analyse/replay/replay.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "engine/analyse/replay/report.h"

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "engine/io/checkpoint.h"
 #include "engine/io/tokenizer/tokenizer.h"
