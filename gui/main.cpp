@@ -259,6 +259,7 @@ int main(int argc, char** argv) {
   }
   QApplication application(argc, argv);
   QApplication::setApplicationName("versieve-gui");
+  QGuiApplication::setDesktopFileName("org.versieve.Versieve");  // of gui/package
   leave_the_users_locale();
   if (!line.parser.parse(QCoreApplication::arguments())) {
     return exit_with(ExitCode::kUsage, line.parser.errorText());

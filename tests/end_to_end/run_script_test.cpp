@@ -194,5 +194,5 @@ TEST_CASE("./run refuses what it does not know") {
   const Checkout checkout;
   const CommandResult result = checkout.run("everything");
   CHECK(result.code == 2);
-  CHECK(result.err == "usage: ./run [--verbose|smollm2|build|test]\n");
+  CHECK(result.err == "usage: ./run [--verbose|smollm2|build|package|test]\n");
 }
