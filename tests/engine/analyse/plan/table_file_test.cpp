@@ -508,7 +508,7 @@ TEST_CASE(
 TEST_CASE("every form says that the bonus token is counted and what a run of a cell must keep to") {
   PlanTable t = table();
   t.entries[0].evaluation.strategy = Strategy::parse("nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid");
-  const std::string condition = "generate --table runs this cell above temperature 0 alone";
+  const std::string condition = "generate --table runs this cell above temperature 0";
   REQUIRE(run_condition(t, 0, t.entries[0].precision) == condition);
   const nlohmann::json json = nlohmann::json::parse(plan_table_json(t));
   CHECK(json["provenance"]["bonus_token"] == "counted");
