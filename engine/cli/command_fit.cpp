@@ -81,6 +81,16 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
   const bool own_steps = known.id && model.steps_pair == known.id->sha256;
   const Strategy strategy = Strategy::parse(options.predict);
   std::string outside;
+  if (pair.target.attention == AttentionKind::kDense) {
+    outside = illegal_because(strategy, pair.target);
+  }
+  if (outside.empty() && strategy.draft.speculates() && (pair.draft_model || !pair.drafts)) {
+    outside = pair.drafts ? "a draft that is a model of its own is priced by `versieve plan` alone"
+                          : "the pair has no draft";
+  }
+  if (!outside.empty()) {
+    throw Error(ExitCode::kAnswerNo, "'" + strategy.text() + "': " + outside);
+  }
   double half = 0.0;
   if (strategy.attention == AttentionMethod::kNsa) {
     outside = model.outside_because(options.context, strategy.draft.nodes);

@@ -149,7 +149,8 @@ Answer run_plan(const Options& options) {
   wanted = engine::follow_pair(grounds, fit,
                                {.buckets = options.buckets.has_value(),
                                 .classes = options.precision.has_value(),
-                                .schedules = !options.schedules.empty()},
+                                .schedules = !options.schedules.empty(),
+                                .baseline = options.baseline.has_value()},
                                std::move(wanted));
   const std::string calibrated = engine::calibrated_remark(grounds, wanted.schedules);
   const PlanTable table = plan(fit, hardware, pair.target, wanted);
@@ -177,7 +178,8 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
                  "machine to plan for: catalogue key or JSON file; the measured one if left out");
   app.add_option("--model", options->model,
                  "geometry of the pair: nsa-1b, nsa-8b, demo, each also with its draft's tokens "
-                 "(nsa-1b:v32000); the folder of a trained pair; or the name or hash of one that "
+                 "(nsa-1b:v32000); the folder of a trained pair, sparse or dense; or the name or "
+                 "hash of one that "
                  "the database holds; if left out the pair that was timed there, else nsa-1b");
   app.add_option("--draft-vocab", options->draft_vocab,
                  "tokens that the draft can propose; what the pair says, and of a geometry 32000 "

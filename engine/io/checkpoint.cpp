@@ -214,14 +214,8 @@ Checkpoint load_draft_model(const fs::path& folder, const LlmShape& target) {
   if (!is_folder(folder)) {
     refuse(folder, "is not a draft's model directory");
   }
-  Checkpoint draft = load(folder, read_target_config(folder, target.max_position));
-  if (draft.shape.attention != AttentionKind::kDense) {
-    refuse(folder, "a draft model is dense");
-  }
-  if (draft.shape.vocab != target.vocab) {
-    refuse(folder, "vocab_size must be the target's, " + std::to_string(target.vocab));
-  }
-  return draft;
+  read_draft_model(folder, target);
+  return load(folder, read_target_config(folder, target.max_position));
 }
 
 DraftCheckpoint load_draft(const fs::path& folder, const LlmShape& target) {

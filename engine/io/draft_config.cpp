@@ -114,6 +114,24 @@ bool is_draft_model_config(const nlohmann::json& document, const std::string& or
   return false;
 }
 
+LlmShape read_draft_model(const fs::path& folder, const LlmShape& target) {
+  const fs::path path = folder / "config.json";
+  return draft_model_of(read_json_object(path), path.string(), target);
+}
+
+LlmShape draft_model_of(const nlohmann::json& document, const std::string& origin,
+                        const LlmShape& target) {
+  const LlmShape shape = target_config_of(document, origin, target.max_position).shape;
+  const ConfigFields config(document, origin);
+  if (shape.attention != AttentionKind::kDense) {
+    config.refuse("a draft model is dense");
+  }
+  if (shape.vocab != target.vocab) {
+    config.refuse("vocab_size must be the target's, " + std::to_string(target.vocab));
+  }
+  return shape;
+}
+
 DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {
   const fs::path path = folder / "config.json";
   return draft_config_of(read_json_object(path), path.string(), target);

@@ -59,6 +59,11 @@ TargetConfig target_config_of(const nlohmann::json& document, const std::string&
 bool is_draft_model(const std::filesystem::path& folder);
 // By the configuration alone: a model's class is named and no key is a head's.
 bool is_draft_model_config(const nlohmann::json& document, const std::string& origin);
+// A draft model's shape: dense, of the target's vocabulary, and of its positions where its own are
+// left out.
+LlmShape read_draft_model(const std::filesystem::path& folder, const LlmShape& target);
+LlmShape draft_model_of(const nlohmann::json& document, const std::string& origin,
+                        const LlmShape& target);
 DraftConfig read_draft_config(const std::filesystem::path& folder, const LlmShape& target);
 DraftConfig draft_config_of(const nlohmann::json& document, const std::string& origin,
                             const LlmShape& target);

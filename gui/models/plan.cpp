@@ -135,8 +135,13 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
   std::shared_ptr<PlanBasis> basis = std::make_shared<PlanBasis>();
   basis->model = model;
   basis->fit = plan.fit->model;
-  basis->grounds =
-      grounds_of(store, engine::pair_shape(model, {}, plan.kept, store.path()), basis->fit.device);
+  const engine::PairShape shape = engine::pair_shape(model, {}, plan.kept, store.path());
+  if (shape.target.attention == AttentionKind::kDense) {
+    throw Error(ExitCode::kAnswerNo, shape.target.name +
+                                         " is a dense target, which the app does not plan: "
+                                         "`versieve plan --model` does");
+  }
+  basis->grounds = grounds_of(store, shape, basis->fit.device);
   basis->grounds.unused = engine::use_pair(basis->grounds.known, basis->grounds.shape,
                                            basis->grounds.borrowed, names_acceptance, basis->fit);
   if (basis->fit.acceptance.positional.empty()) {

@@ -16,7 +16,7 @@ bool decodes_plainly(const Strategy& strategy) {
   return !strategy.draft.speculates();
 }
 
-bool is_of_dense_target(const Strategy& strategy) {
+bool reads_dense_cache(const Strategy& strategy) {
   return strategy.attention != AttentionMethod::kNsa;
 }
 
@@ -26,10 +26,10 @@ GuardedBucket whole_cell(const PlanTable& table, std::int64_t bucket, PrecisionC
   const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
   GuardedBucket out{.range = table.buckets[static_cast<std::size_t>(bucket)]};
   const bool dense = std::any_of(entries.begin(), entries.end(), [](const PlanEntry* e) {
-    return is_of_dense_target(e->evaluation.strategy);
+    return reads_dense_cache(e->evaluation.strategy);
   });
   for (const PlanEntry* e : entries) {
-    if (is_of_dense_target(e->evaluation.strategy) == dense) {
+    if (reads_dense_cache(e->evaluation.strategy) == dense) {
       add(e->evaluation, out);
     }
   }
@@ -119,7 +119,7 @@ std::string run_condition(const PlanTable& table, std::int64_t bucket, Precision
       guarded_bucket(table, bucket, precision, GuardRule::kMostPromising).ranked;
   const auto any = [&](auto holds) { return std::any_of(tuples.begin(), tuples.end(), holds); };
   std::string needs;
-  if (any(is_of_dense_target)) {
+  if (any(reads_dense_cache)) {
     needs = " on a dense pair";
   }
   if (any([](const Strategy& s) { return s.attention == AttentionMethod::kSpecAttn; })) {

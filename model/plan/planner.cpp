@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "model/plan/dense_grid.h"
 #include "model/plan/loss_limit.h"
 #include "model/plan/near_duplicates.h"
 #include "model/plan/system_grid.h"
@@ -48,6 +49,12 @@ bool is_priced_as_nsa(const Strategy& strategy) {
   return strategy.attention == AttentionMethod::kNsa && !strategy.sampling;
 }
 
+Strategy attending(const Strategy& strategy, AttentionMethod method) {
+  Strategy out = strategy;
+  out.attention = method;
+  return out;
+}
+
 bool chooses_tokens(const Strategy& s) {
   return s.attention == AttentionMethod::kSpecAttn;
 }
@@ -64,9 +71,11 @@ class Planner {
         target_(target),
         pricer_(fit, hardware, target, options.draft.value_or(usual_draft(target)),
                 options.requests),
-        systems_(fit, hardware, target, pricer_),
+        systems_(fit, hardware, target, pricer_,
+                 {.model = options.draft_model, .own_acceptance = has_own_acceptance(fit)}),
         fit_(fit),
-        autoregressive_(Strategy::parse("nsa/ar")),
+        is_dense_(target.attention == AttentionKind::kDense),
+        autoregressive_(plain_decoding(target)),
         fixed_(Strategy::parse(options.baseline)) {
     describe(fit, hardware);
     limit_systems();
@@ -94,7 +103,8 @@ class Planner {
     table_.texts_note = text_of(fit.acceptance.texts);
     table_.sources = sources_of(fit);
     table_.dtype = name_of(fit.dtype);
-    table_.draft_vocab = pricer_.draft().vocab;
+    table_.draft_is_model = options_.draft_model.has_value();
+    table_.draft_vocab = options_.draft_model ? options_.draft_model->vocab : pricer_.draft().vocab;
     table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
     table_.form = pricer_.form();
     table_.scaled = pricer_.scaled();
@@ -110,6 +120,10 @@ class Planner {
     table_.excluded = candidates_.excluded;
     table_.max_loss = options_.loss.most_nats;
     table_.provenance_note = origin_of(fit, hardware);
+    if (is_dense_) {
+      describe_dense();
+      return;
+    }
     table_.provenance_note +=
         std::string("; attention by the ") + name_of(table_.form) + " launches";
     if (table_.form == NsaForm::kVanilla) {
@@ -127,16 +141,33 @@ class Planner {
     }
   }
 
+  void describe_dense() {
+    table_.provenance_note += "; a dense target";
+    if (!options_.drafts) {
+      table_.provenance_note += " without a draft";
+    } else if (options_.draft_model) {
+      table_.provenance_note += " whose draft is a model of its own of " +
+                                std::to_string(options_.draft_model->layers) +
+                                " layers, whose steps are predicted";
+    }
+  }
+
   // Tuples of the other systems that may be planned, by class.
   void limit_systems() {
     for (const PrecisionClass precision : options_.classes) {
-      const std::vector<Strategy> all = system_space(precision);
+      const std::vector<Strategy> all = versieve::systems_of(precision, target_, options_);
       const WithinLoss within = within_loss(all, options_);
       systems_of_[static_cast<std::size_t>(precision)] = kept_of(all, within);
       if (!all.empty() && unpriced_because(precision, fit_, options_.buckets[0].low + 1).empty()) {
         add_excluded(within.excluded, table_.excluded);
       }
     }
+  }
+
+  bool has_own_acceptance(const FittedModel& fit) const {
+    return target_.attention == AttentionKind::kDense && options_.pair &&
+           !options_.pair->sha256.empty() && fit.acceptance.origin != AcceptanceOrigin::kAssumed &&
+           fit.acceptance.sha256 == options_.pair->sha256;
   }
 
   // By hashes alone, so that no plan counts another pair's numbers among the pair's own.
@@ -212,11 +243,17 @@ class Planner {
   void plan_bucket(std::int64_t bucket) {
     const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
     std::string note;
-    ar_ = pricer_.evaluate(autoregressive_, range, note);
-    base_ = pricer_.evaluate(fixed_, range, note);
+    if (const std::string reason = outside_because(range); is_dense_ && !reason.empty()) {
+      for (const PrecisionClass precision : options_.classes) {
+        table_.unavailable.push_back({bucket, precision, reason});
+      }
+      return;
+    }
+    ar_ = priced(autoregressive_, range, note);
+    base_ = priced(fixed_, range, note);
     table_.baselines.push_back({bucket, kAutoregressive, ar_});
     table_.baselines.push_back({bucket, kFixed, base_});
-    if (fit_.system("step dense") != nullptr) {
+    if (!is_dense_ && fit_.system("step dense") != nullptr) {
       Strategy dense;
       dense.attention = AttentionMethod::kDense;
       table_.baselines.push_back({bucket, "dense target", systems_.evaluate(dense, range, note)});
@@ -237,8 +274,8 @@ class Planner {
     std::optional<Evaluation> best;
     std::string note;
     for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
-      if (is_plain_chain(s) && pricer_.is_measured_width(s, range)) {
-        const Evaluation chain = pricer_.evaluate(s, range, note);
+      if (is_plain_chain(s) && may_rank(s, range)) {
+        const Evaluation chain = priced(s, range, note);
         best = !best || chain.throughput > best->throughput ? chain : best;
       }
     }
@@ -250,7 +287,12 @@ class Planner {
   // Tuples of the other systems; the target's own two baselines are candidates here too.
   void plan_system_cell(std::int64_t bucket, PrecisionClass precision) {
     const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
-    const std::string reason = unpriced_because(precision, fit_, range.low + 1);
+    std::string reason = unpriced_because(precision, fit_, range.low + 1);
+    if (reason.empty() && versieve::systems_of(precision, target_, options_).empty()) {
+      reason = std::string(name_of(precision)) +
+               " is not planned: this pair can run none of its "
+               "tuples";
+    }
     if (!reason.empty()) {
       table_.unavailable.push_back({bucket, precision, reason});
       return;
@@ -310,7 +352,7 @@ class Planner {
 
   void plan_cell(std::int64_t bucket, PrecisionClass precision) {
     const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
-    const std::string outside = pricer_.bucket_outside_because(range);
+    const std::string outside = outside_because(range);
     if (!outside.empty()) {
       table_.unavailable.push_back({bucket, precision, outside});
       return;
@@ -318,7 +360,7 @@ class Planner {
     std::vector<PlanEntry> cell;
     bool own = false;
     for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
-      const bool in_class = s.precision() == precision && pricer_.is_measured_width(s, range);
+      const bool in_class = s.precision() == precision && may_rank(s, range);
       own = own || in_class;
       if (in_class || s == autoregressive_ || s == fixed_) {
         cell.push_back(entry(bucket, precision, s, range));
@@ -337,9 +379,26 @@ class Planner {
   PlanEntry entry(std::int64_t bucket, PrecisionClass precision, const Strategy& s,
                   const ContextBucket& range) const {
     PlanEntry e{.bucket = bucket, .precision = precision};
-    e.evaluation = pricer_.evaluate(s, range, e.note);
+    e.evaluation = priced(s, range, e.note);
     compare(e);
     return e;
+  }
+
+  // A tuple of the target's own attention.
+  Evaluation priced(const Strategy& s, const ContextBucket& range, std::string& note) const {
+    return is_dense_ ? systems_.evaluate(s, range, note) : pricer_.evaluate(s, range, note);
+  }
+  std::string outside_because(const ContextBucket& range) const {
+    std::string reason;
+    if (!is_dense_) {
+      return pricer_.bucket_outside_because(range);
+    }
+    system_evidence(autoregressive_, fit_, range.low + 1, reason);
+    return reason;
+  }
+  // No tree over a dense cache was measured: all are predicted, and say so.
+  bool may_rank(const Strategy& s, const ContextBucket& range) const {
+    return is_dense_ || pricer_.is_measured_width(s, range);
   }
 
   const PlanOptions& options_;
@@ -349,6 +408,7 @@ class Planner {
   SystemPricer systems_;
   const FittedModel& fit_;
   std::array<std::vector<Strategy>, kPrecisionClassCount> systems_of_;
+  bool is_dense_;
   Strategy autoregressive_;
   Strategy fixed_;
   Evaluation ar_;
@@ -357,6 +417,25 @@ class Planner {
 };
 
 }  // namespace
+
+Strategy plain_decoding(const LlmShape& target) {
+  return attending({}, target.attention == AttentionKind::kDense ? AttentionMethod::kDense
+                                                                 : AttentionMethod::kNsa);
+}
+
+std::string usual_baseline(const LlmShape& target, const PlanOptions& options) {
+  const Strategy tree = Strategy::parse(PlanOptions{}.baseline);
+  if (target.attention == AttentionKind::kNsa) {
+    return tree.text();
+  }
+  Strategy out = plain_decoding(target);
+  if (options.draft_model) {
+    out.draft = {.depth = 5, .width = 1, .nodes = 6};
+  } else if (options.drafts) {
+    out.draft = tree.draft;
+  }
+  return out.text();
+}
 
 std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample) {
   return bucket.low + (bucket.high - bucket.low) * (2 * sample + 1) / (2 * kBucketSamples);
@@ -450,9 +529,10 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
 
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options) {
-  return plan(fit, hardware, target, options,
-              candidates_within_loss(
-                  candidates_of(fit, target, options.baseline, options.schedules), options));
+  Candidates all = target.attention == AttentionKind::kDense
+                       ? dense_candidates(target, options)
+                       : candidates_of(fit, target, options.baseline, options.schedules);
+  return plan(fit, hardware, target, options, candidates_within_loss(std::move(all), options));
 }
 
 PrecisionClass parse_class(const std::string& name) {
@@ -465,6 +545,12 @@ PrecisionClass parse_class(const std::string& name) {
     known += std::string(known.empty() ? "" : ", ") + name_of(precision);
   }
   throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
+}
+
+bool is_of_dense_target(const PlanTable& table) {
+  return std::any_of(table.baselines.begin(), table.baselines.end(), [](const PlanBaseline& b) {
+    return b.role == kAutoregressive && b.evaluation.strategy.attention == AttentionMethod::kDense;
+  });
 }
 
 std::string intervals_text(const PlanTable& table) {

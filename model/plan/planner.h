@@ -48,12 +48,15 @@ struct PlanOptions {
   bool distinct = true;  // ranks are no near duplicates of one another (near_duplicates.h)
   GuardConstants guard;
   // Sparse Speculative Verification, section 7.4: BFS, 128 nodes, exact, all-F. Depth and width are
-  // lost in the text extraction.
+  // lost in the text extraction. Of a dense target: usual_baseline.
   std::string baseline = "nsa/d8k8n128/bfs/c1/F*";
   std::optional<DraftShape> draft;  // of the pair; what usual_draft says where there is none
-  std::optional<PairId> pair;       // that is planned for; none: a geometry with synthetic weights
-  std::string pair_remark;          // a sentence about its evidence, or empty
-  LossTerms loss;                   // what lossy choices cost, and may cost
+  // Of a dense target: whether there is a draft, and its shape where it is a model of its own.
+  bool drafts = true;
+  std::optional<LlmShape> draft_model;
+  std::optional<PairId> pair;  // that is planned for; none: a geometry with synthetic weights
+  std::string pair_remark;     // a sentence about its evidence, or empty
+  LossTerms loss;              // what lossy choices cost, and may cost
   std::int64_t requests = kUsualRequests;  // that intervals are of
 };
 
@@ -131,6 +134,7 @@ struct PlanTable {
   std::string dtype;
   std::string launch;              // stream, graph
   std::int64_t draft_vocab = 0;    // tokens that the draft proposes; 0: a table older than that
+  bool draft_is_model = false;     // of its own; else a head, or none
   NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
   Provenance evidence = Provenance::kMeasured;  // of the step times: predicted if scaled
   bool scaled = false;                          // planned for another machine than the fit's
@@ -162,6 +166,11 @@ struct Candidates {
   }
 };
 
+// The target's plain decoding: nsa/ar, dense/ar.
+Strategy plain_decoding(const LlmShape& target);
+// The fixed baseline where nobody says another: that tree over the target's own attention; of a
+// draft model a chain of five, of no draft plain decoding.
+std::string usual_baseline(const LlmShape& target, const PlanOptions& options);
 // Every tuple of the grid, legal or not, in a fixed order.
 std::vector<Strategy> enumerate_space(
     const LlmShape& target, const std::vector<std::string>& schedules = default_schedules());
@@ -190,7 +199,8 @@ inline double predicted_step_us(const FittedModel& fit, const HardwareSpec& hard
 }
 // The target's own classes, and those of the other systems that the fit has points of.
 std::vector<PrecisionClass> priced_classes(const FittedModel& fit);
-// All that can run, whatever it loses. Throws Error(kUsage) if the baseline cannot.
+// All of an NSA target's that can run, whatever it loses. Throws Error(kUsage) if the baseline
+// cannot.
 Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
                          const std::string& baseline,
                          const std::vector<std::string>& schedules = default_schedules());
@@ -203,6 +213,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
                const PlanOptions& options, const Candidates& candidates);
 // Throws Error(kUsage), naming the classes.
 PrecisionClass parse_class(const std::string& name);
+// Whether it was planned for a dense target.
+bool is_of_dense_target(const PlanTable& table);
 // What its intervals hold, in a sentence or two.
 std::string intervals_text(const PlanTable& table);
 // "demo-nsa on real text"; for a pair that was not measured here whose word its tokens are.

@@ -54,6 +54,9 @@ void add_resa(bool rectified, std::vector<Strategy>& space) {
 
 LlmShape dense_sibling(const LlmShape& target) {
   LlmShape dense = target;
+  if (target.attention == AttentionKind::kDense) {
+    return dense;
+  }
   dense.attention = AttentionKind::kDense;
   const std::string nsa = "nsa-";
   dense.name = target.name.rfind(nsa, 0) == 0 ? "dense-" + target.name.substr(nsa.size())

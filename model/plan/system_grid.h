@@ -10,7 +10,8 @@
 
 namespace versieve {
 
-// Dense attention in the place of NSA, all else the same: "dense-1b" for "nsa-1b".
+// Dense attention in the place of NSA, all else the same: "dense-1b" for "nsa-1b". Of a dense
+// target itself.
 LlmShape dense_sibling(const LlmShape& target);
 // Sparse+Rectify: ReSA over its block sizes, ratios and periods. Sparse: the same without
 // rectification, SpecAttn over shares and chains. Approx-sampling: chains of the target itself.

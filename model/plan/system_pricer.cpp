@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "model/launches/sampling.h"
 #include "model/launches/step_composition.h"
@@ -29,6 +30,11 @@ double tokens_kept(double stays, std::int64_t depth) {
   return tokens;
 }
 
+// Priced as the greedy step of its target with a sampler beside it.
+bool tests_by_sampler(const Strategy& s) {
+  return s.attention == AttentionMethod::kNsa || s.sampling == SamplingAlgorithm::kSigmoid;
+}
+
 std::string percent_text(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f %%", 100.0 * share);
@@ -38,13 +44,14 @@ std::string percent_text(double share) {
 }  // namespace
 
 SystemPricer::SystemPricer(const FittedModel& fit, const HardwareSpec& hardware,
-                           const LlmShape& target, const Pricer& own)
+                           const LlmShape& target, const Pricer& own, DenseDraft draft)
     : fit_(fit),
       hardware_(fit.priced_on(hardware)),
       target_(target),
       dense_(dense_sibling(target)),
       parameters_(fit.parameters()),
       own_(own),
+      draft_(std::move(draft)),
       chain_shares_(fit.chain_shares) {}
 
 StepCost SystemPricer::predict(const Strategy& strategy, std::int64_t context) const {
@@ -82,6 +89,9 @@ Evaluation SystemPricer::evaluate(const Strategy& strategy, const ContextBucket&
 }
 
 DraftShape SystemPricer::dense_draft() const {
+  if (is_dense_target()) {
+    return own_.draft();
+  }
   DraftShape draft = draft_shape_for(dense_);
   draft.vocab = std::min(draft.vocab, own_.draft().vocab);
   return draft;
@@ -118,7 +128,7 @@ double SystemPricer::time_us(const Strategy& strategy, std::int64_t context,
 
 void SystemPricer::compose(const Strategy& strategy, std::int64_t context, double chosen_share,
                            StepSink& sink) const {
-  if (strategy.attention == AttentionMethod::kNsa) {
+  if (tests_by_sampler(strategy)) {
     compose_sigmoids(strategy, context, sink);
     return;
   }
@@ -139,8 +149,13 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, doubl
 }
 
 void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
+  Strategy strategy = step.strategy;
+  if (draft_.model && strategy.draft.speculates()) {
+    compose_draft_model(step, sink);
+    strategy.draft = {};
+  }
   StepShape shape =
-      step_shape(step.strategy, dense_, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
+      step_shape(strategy, dense_, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
   shape.num_queries = step.queries;
   shape.dense = step.read;
   StepWork work;
@@ -149,12 +164,28 @@ void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
   sink.take(work, step.weight, step.factor * std::exp(fit_.system_time.at(step_regime(shape))));
 }
 
+// A plain step of the model for each drafted token; the first also takes in what was committed.
+void SystemPricer::compose_draft_model(const DenseStep& step, StepSink& sink) const {
+  const Strategy plain{.attention = AttentionMethod::kDense};
+  StepShape shape =
+      step_shape(plain, *draft_.model, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
+  StepWork work;
+  add_step(shape, 1.0, work);
+  correct_dense_attention(shape, fit_.system_time, work);
+  sink.take(work, step.weight * static_cast<double>(step.strategy.draft.levels()),
+            std::exp(fit_.system_time.at(step_regime(shape))));
+}
+
 void SystemPricer::compose_sigmoids(const Strategy& strategy, std::int64_t context,
                                     StepSink& sink) const {
   Strategy greedy = strategy;
   greedy.sampling.reset();
-  const double overlap = accepted_overlap(fit_.acceptance, context - 1, context);
-  own_.compose(greedy, context, overlap, sink);
+  if (is_dense_target()) {
+    compose(greedy, context, 0.0, sink);
+  } else {
+    const double overlap = accepted_overlap(fit_.acceptance, context - 1, context);
+    own_.compose(greedy, context, overlap, sink);
+  }
   StepWork sampler;
   const SamplingCase c{.algorithm = SamplingAlgorithm::kSigmoid};
   add_sampling(c, target_.vocab, strategy.draft.nodes, bytes_of(fit_.dtype), false, sampler);
@@ -197,7 +228,8 @@ AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
     Strategy draft;
     draft.draft = strategy.draft;
     out = accepted_tokens(fit_.acceptance, draft, bucket.low, bucket.high);
-    out.log_error = std::hypot(out.log_error, kOtherTargetError);
+    out.log_error =
+        draft_.own_acceptance ? out.log_error : std::hypot(out.log_error, kOtherTargetError);
   }
   return out;
 }
@@ -210,7 +242,10 @@ double SystemPricer::log_error(const Strategy& strategy, const ContextBucket& bu
   const std::optional<SystemEvidence> evidence =
       system_evidence(strategy, fit_, bucket.low + 1, reason);
   VERSIEVE_ASSERT(evidence.has_value(), "tuples without points are not priced");
-  const double of_steps = (evidence->log_latency + own_.system_transfer_width()) / kNinety;
+  double of_steps = (evidence->log_latency + own_.system_transfer_width()) / kNinety;
+  if (strategy.attention == AttentionMethod::kDense && strategy.draft.speculates()) {
+    of_steps = std::hypot(of_steps, kUnmeasuredStep / kNinety);  // plain steps were timed
+  }
   if (strategy.attention != AttentionMethod::kSpecAttn) {
     return of_steps;
   }
@@ -223,17 +258,23 @@ double SystemPricer::log_error(const Strategy& strategy, const ContextBucket& bu
 }
 
 std::string SystemPricer::note_of(const Strategy& s) const {
-  if (s.attention == AttentionMethod::kNsa) {
+  if (tests_by_sampler(s)) {
     char stays[32];
     std::snprintf(stays, sizeof stays, "%.4f", sigmoid_acceptance_of(s).value);
     return std::string("lossy: drafted tokens are accepted unseen (") + stays +
            (is_of_measured_chain(s) ? ", measured of the pair" : ", assumed: the demo pair's") +
            "), so the text is the draft's";
   }
-  std::string note = "lossy: may change tokens; of the dense target " + dense_.name;
+  const std::string acceptance = "acceptance of " + fit_.acceptance.pair;
+  if (is_dense_target() && s.attention == AttentionMethod::kDense) {
+    const std::string untimed = "no step of such a draft over a dense cache was timed";
+    return !s.draft.speculates() ? "" : (draft_.own_acceptance ? "" : acceptance + "; ") + untimed;
+  }
+  std::string note = "lossy: may change tokens";
+  note += is_dense_target() ? "" : "; of the dense target " + dense_.name;
   if (s.attention == AttentionMethod::kSpecAttn) {
-    note += "; acceptance of " + fit_.acceptance.pair + ", " +
-            percent_text(chosen_share_of(s).value) + " of the context chosen, " +
+    note += "; " + acceptance + ", " + percent_text(chosen_share_of(s).value) +
+            " of the context chosen, " +
             (is_of_measured_chain(s) ? "measured of the pair" : "assumed: the demo pair's");
     if (!fit_.informs(LaunchKind::kAttentionWeights)) {
       note += "; attention_weights was not measured";

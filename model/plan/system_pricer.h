@@ -1,9 +1,11 @@
 // What a tuple of the other systems costs and yields in one range of contexts: a step of the dense
 // target of the same geometry (ReSA with its share of a rectification pass, SpecAttn with what it
-// chooses by), or a step of the NSA target whose chain is tested by sigmoids.
+// chooses by), or a step of the NSA target whose chain is tested by sigmoids. Of a dense target all
+// tuples, its trees and chains too.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +14,17 @@
 
 namespace versieve {
 
+// Of a dense target: its draft where that is a model of its own, and whether the fit's acceptance
+// is of this very pair.
+struct DenseDraft {
+  std::optional<LlmShape> model;
+  bool own_acceptance = false;
+};
+
 class SystemPricer {
  public:
   SystemPricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-               const Pricer& own);
+               const Pricer& own, DenseDraft draft = {});
 
   StepCost predict(const Strategy& strategy, std::int64_t context) const;
   std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context) const;
@@ -39,6 +48,7 @@ class SystemPricer {
   };
 
   PricedOn priced() const { return {hardware_, parameters_, fit_.conditions}; }
+  bool is_dense_target() const { return target_.attention == AttentionKind::kDense; }
   DraftShape dense_draft() const;
   // Measured, else assumed without an interval.
   Estimate95 chosen_share_of(const Strategy& strategy) const;
@@ -49,6 +59,7 @@ class SystemPricer {
   void compose(const Strategy& strategy, std::int64_t context, double chosen_share,
                StepSink& sink) const;
   void compose_dense(const DenseStep& step, StepSink& sink) const;
+  void compose_draft_model(const DenseStep& step, StepSink& sink) const;
   void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   double measured_factor(const Strategy& strategy, std::int64_t context) const;
   AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
@@ -61,6 +72,7 @@ class SystemPricer {
   LlmShape dense_;
   CostParameters parameters_;
   const Pricer& own_;
+  DenseDraft draft_;
   ChainShares chain_shares_;
 };
 

@@ -54,6 +54,12 @@ std::vector<std::string> measured_schedules(const std::vector<PointMeasurement>&
   return schedules.size() > 1 ? schedules : default_schedules();
 }
 
+// The classes that save work on blocks which a dense target does not select.
+bool selects_blocks(PrecisionClass precision) {
+  return precision == PrecisionClass::kReuseOnly || precision == PrecisionClass::kApproxOnly ||
+         precision == PrecisionClass::kApproxReuse;
+}
+
 std::string text_in(const nlohmann::json& object, const char* key) {
   const auto at = object.find(key);
   return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
@@ -257,13 +263,21 @@ std::string calibrated_remark(const PlanGrounds& grounds,
 PlanOptions follow_pair(const PlanGrounds& grounds, const FittedModel& fit,
                         const ChosenOptions& chosen, PlanOptions options) {
   const PairShape& shape = grounds.shape;
+  const bool dense = shape.target.attention == AttentionKind::kDense;
   options.draft = shape.draft;
+  options.draft_model = shape.draft_model;
+  options.drafts = shape.drafts;
+  if (!chosen.baseline) {
+    options.baseline = usual_baseline(shape.target, options);
+  }
   if (!chosen.buckets && shape.is_pair()) {  // a geometry has as many positions as are asked
     std::erase_if(options.buckets, [&shape](const ContextBucket& bucket) {
       return bucket.low >= shape.target.max_position;
     });
   }
-  if (!chosen.schedules) {
+  if (dense) {
+    options.schedules = {"F*"};
+  } else if (!chosen.schedules) {
     options.schedules = measured_schedules(grounds.known.evidence.acceptance);
   }
   options.loss.prices = loss_prices(grounds, fit.acceptance);
@@ -275,6 +289,10 @@ PlanOptions follow_pair(const PlanGrounds& grounds, const FittedModel& fit,
   options.pair_remark = grounds.unused + (both ? "; " : "") + remark;
   if (!chosen.classes) {
     options.classes = priced_classes(fit);
+    std::erase_if(options.classes, [&](PrecisionClass precision) {
+      return dense && (selects_blocks(precision) ||
+                       (precision == PrecisionClass::kApproxSampling && !shape.drafts));
+    });
   }
   return options;
 }

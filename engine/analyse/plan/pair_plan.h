@@ -90,6 +90,7 @@ struct ChosenOptions {
   bool buckets = false;
   bool classes = false;
   bool schedules = false;
+  bool baseline = false;
 };
 // `fit`: with the pair (use_pair) and the acceptance that is planned with. Draft, pair and prices
 // always follow.

@@ -17,40 +17,59 @@ namespace fs = std::filesystem;
 
 constexpr const char* kUsualGeometry = "nsa-1b";
 
-[[noreturn]] void refuse_draft_model(const std::string& draft) {
-  throw Error(ExitCode::kUsage, draft +
-                                    ": a draft that is a model of its own has no price; a draft "
-                                    "head on the target's streams has");
+// What is planned with: the pair's head, or its draft model; a head that goes with an NSA target
+// where there is neither.
+struct OwnDraft {
+  std::optional<DraftShape> head;
+  std::optional<LlmShape> model;
+};
+
+PairShape shape_with(const LlmShape& target, const OwnDraft& draft, const std::string& origin) {
+  const bool dense = target.attention == AttentionKind::kDense;
+  if (draft.model && !dense) {
+    throw Error(ExitCode::kUsage, origin +
+                                      ": a draft that is a model of its own is priced beside a "
+                                      "dense target, and this one has Native Sparse Attention");
+  }
+  PairShape out;
+  out.target = target;
+  out.draft = draft.head.value_or(draft_shape_for(target));
+  out.draft_model = draft.model;
+  out.drafts = !dense || draft.head || draft.model;
+  return out;
 }
 
 // As the folder has it, without its weights.
 PairShape pair_in(const fs::path& folder) {
   const LlmShape target = read_target_config(folder).shape;
   const fs::path draft = folder / "draft";
+  OwnDraft own;
   std::error_code none;
-  if (!fs::exists(draft, none)) {
-    return {target, draft_shape_for(target), {}, {}, {}};
+  if (fs::exists(draft, none)) {
+    if (is_draft_model(draft)) {
+      own.model = read_draft_model(draft, target);
+    } else {
+      own.head = read_draft_config(draft, target).shape;
+    }
   }
-  if (is_draft_model(draft)) {
-    refuse_draft_model(draft.string());
-  }
-  return {target, read_draft_config(draft, target).shape, {}, {}, {}};
+  return shape_with(target, own, draft.string());
 }
 
 PairShape shape_of(const KeptPair& pair, const std::string& database) {
   const nlohmann::json configuration = nlohmann::json::parse(pair.configuration);
   const std::string origin = database + ": the configuration of " + text_of(pair.id);
-  PairShape out;
-  out.target = target_config_of(configuration.at("config"), origin).shape;
-  out.target.name = pair.id.name;
-  out.draft = draft_shape_for(out.target);
+  LlmShape target = target_config_of(configuration.at("config"), origin).shape;
+  target.name = pair.id.name;
+  OwnDraft own;
   if (configuration.contains("draft_config")) {
     const nlohmann::json& draft = configuration.at("draft_config");
     if (is_draft_model_config(draft, origin)) {
-      refuse_draft_model(origin);
+      own.model = draft_model_of(draft, origin, target);
+    } else {
+      own.head = draft_config_of(draft, origin, target).shape;
     }
-    out.draft = draft_config_of(draft, origin, out.target).shape;
   }
+  PairShape out = shape_with(target, own, origin);
   out.kept = pair.id;
   return out;
 }
@@ -75,7 +94,10 @@ PairShape find_pair(const std::string& model, const std::vector<KeptPair>& kept,
   try {
     LlmShape target = named_llm_shape(model);
     target.name = target_name(model);
-    return {target, usual_draft(target), {}, {}, {}};
+    PairShape pair;
+    pair.target = target;
+    pair.draft = usual_draft(target);
+    return pair;
   } catch (const Error& error) {
     std::error_code none;
     if (!fs::is_directory(model, none)) {
@@ -124,12 +146,19 @@ PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft
                      const std::vector<KeptPair>& kept, const std::string& database) {
   PairShape pair = find_pair(model, kept, database);
   pair.own_draft = pair.draft;
-  if (pair.target.attention != AttentionKind::kNsa) {
+  if (pair.target.attention != AttentionKind::kNsa && !pair.is_pair()) {
     throw Error(ExitCode::kUsage, "--model is a sparse geometry's, " + model +
                                       " is none; a strategy over a dense cache asks for its dense "
                                       "form by itself");
   }
   if (draft_vocab) {
+    if (pair.draft_model || !pair.drafts) {
+      throw Error(ExitCode::kUsage,
+                  pair.draft_model
+                      ? "--draft-vocab is of a draft head, and this pair's draft is a model of its "
+                        "own, which proposes all tokens"
+                      : "--draft-vocab is of a draft head, and this pair has no draft");
+    }
     if (*draft_vocab < 1 || *draft_vocab > pair.target.vocab) {
       throw Error(ExitCode::kUsage, "--draft-vocab is from 1 to the target's vocabulary, " +
                                         std::to_string(pair.target.vocab));

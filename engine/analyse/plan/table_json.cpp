@@ -117,6 +117,7 @@ ordered_json provenance_of(const PlanTable& t) {
                       {"bonus_token", kBonusToken},
                       {"dtype", t.dtype},
                       {"draft_vocab", t.draft_vocab},
+                      {"draft_is_model", t.draft_is_model},
                       {"launch", t.launch},
                       {"attention_form", name_of(t.form)},
                       {"tuples_enumerated", t.enumerated},
@@ -273,6 +274,7 @@ class Reader {
     t.dtype = p.at("dtype").get<std::string>();
     // Tables older than it do not say it.
     t.draft_vocab = p.contains("draft_vocab") ? integer(p.at("draft_vocab")) : 0;
+    t.draft_is_model = p.value("draft_is_model", false);
     t.launch = p.at("launch").get<std::string>();
     // Tables older than the fused form do not say it.
     t.form = p.value("attention_form", "vanilla") == name_of(NsaForm::kFused) ? NsaForm::kFused

@@ -57,7 +57,8 @@ std::string counts_text(const PlanTable& t) {
     others += is_other ? system_space(precision).size() : 0;
   }
   return std::to_string(t.runnable) + " of " + std::to_string(t.enumerated) +
-         " NSA tuples of the first four classes can run" +
+         (is_of_dense_target(t) ? " tuples of dense attention can run"
+                                : " NSA tuples of the first four classes can run") +
          (others > 0 ? "; beside them " + std::to_string(others) + " of other systems" : "");
 }
 

@@ -1,0 +1,90 @@
+#include "model/plan/dense_grid.h"
+
+#include <algorithm>
+#include <map>
+
+#include "model/plan/system_grid.h"
+#include "model/words/error.h"
+
+namespace versieve {
+namespace {
+
+// The grid of an NSA target, each draft once: groups and orders are of blocks.
+std::vector<Strategy> dense_space(const LlmShape& target) {
+  std::vector<Strategy> space;
+  for (Strategy s : enumerate_space(target, {"F*"})) {
+    if (s.group_size == 1 && s.order == Traversal::kBfs) {
+      s.attention = AttentionMethod::kDense;
+      space.push_back(s);
+    }
+  }
+  return space;
+}
+
+std::string refusal_of(const Strategy& strategy, const LlmShape& target,
+                       const PlanOptions& options) {
+  const std::string illegal = illegal_because(strategy, target);
+  return illegal.empty() ? not_drafted_because(strategy, options) : illegal;
+}
+
+}  // namespace
+
+std::string not_drafted_because(const Strategy& strategy, const PlanOptions& options) {
+  if (!strategy.draft.speculates()) {
+    return {};
+  }
+  if (!options.drafts) {
+    return "the pair has no draft";
+  }
+  if (options.draft_model && strategy.draft.width > 1) {
+    return "a draft model of its own runs a tree again with each level: its chains alone are "
+           "planned";
+  }
+  if (!options.draft_model && strategy.attention == AttentionMethod::kSpecAttn) {
+    return "specattn needs a draft model of its own";
+  }
+  return {};
+}
+
+Candidates dense_candidates(const LlmShape& target, const PlanOptions& options) {
+  const Strategy fixed = Strategy::parse(options.baseline);
+  const std::string refusal = refusal_of(fixed, target, options);
+  if (!refusal.empty()) {
+    throw Error(ExitCode::kUsage, "the baseline '" + options.baseline + "': " + refusal);
+  }
+  Candidates out;
+  std::vector<Strategy>& runnable = out.strategies.emplace_back();
+  std::map<std::string, std::int64_t> reasons;
+  for (const Strategy& s : dense_space(target)) {
+    out.enumerated += 1;
+    const std::string reason = refusal_of(s, target, options);
+    if (reason.empty()) {
+      runnable.push_back(s);
+    } else {
+      reasons[reason] += 1;
+    }
+  }
+  if (std::find(runnable.begin(), runnable.end(), fixed) == runnable.end()) {
+    runnable.push_back(fixed);
+  }
+  out.runnable = static_cast<std::int64_t>(runnable.size());
+  for (const auto& [reason, tuples] : reasons) {
+    out.excluded.push_back({reason, tuples});
+  }
+  return out;
+}
+
+std::vector<Strategy> systems_of(PrecisionClass precision, const LlmShape& target,
+                                 const PlanOptions& options) {
+  std::vector<Strategy> all = system_space(precision);
+  if (target.attention == AttentionKind::kNsa) {
+    return all;
+  }
+  for (Strategy& s : all) {
+    s.attention = s.attention == AttentionMethod::kNsa ? AttentionMethod::kDense : s.attention;
+  }
+  std::erase_if(all, [&](const Strategy& s) { return !refusal_of(s, target, options).empty(); });
+  return all;
+}
+
+}  // namespace versieve
