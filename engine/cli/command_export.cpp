@@ -64,6 +64,7 @@ Answer export_deployment(const Options& options, const engine::ServingEngine& se
                    {"throughput", throughput},
                    {"best_throughput", choice.best->evaluation.throughput},
                    {"cut", choice.is_cut()},
+                   {"lossy", facts_of(table, choice, wish).tests_by_sigmoids},
                    {"depth", draft.depth},
                    {"width", draft.width},
                    {"nodes", draft.nodes},

@@ -1,6 +1,9 @@
 // The commands on a dense pair that a draft with a cache of its own makes possible: chains,
 // SpecAttn once the layers are aligned, and what is judged of it.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
 
 #include "tests/end_to_end/refusals.h"
 #include "tests/support/paths.h"
@@ -43,4 +46,129 @@ TEST_CASE("a dense pair speculates losslessly, and is aligned and judged") {
   const CommandResult judged = run_versieve("quality --scored 8 --text " + prompt + on_cpu);
   CAPTURE(judged.err);
   CHECK(judged.code == 0);
+}
+
+namespace {
+
+const std::string kMeasured = VERSIEVE_SOURCE_DIR "/db/measured/h100.db";
+
+TinyModel dense_model() {
+  TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  model.target.layers = 4;
+  return model;
+}
+
+std::string plan_of(const fs::path& model, const std::string& more = "") {
+  return "plan --db " + kMeasured + " --buckets 0-4096 --model " + model.string() + more;
+}
+
+json planned(const fs::path& model, const std::string& more = "") {
+  const CommandResult result = run_versieve(plan_of(model, " --json" + more));
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  return json::parse(result.out);
+}
+
+// The strategies of a class, without what follows the attention.
+std::set<std::string> attentions(const json& table, const std::string& precision) {
+  std::set<std::string> found;
+  for (const json& entry : table.at("entries")) {
+    if (entry.at("class") == precision) {
+      const std::string strategy = entry.at("strategy");
+      found.insert(strategy.substr(0, strategy.find_first_of(":/")));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a dense folder whose draft is a model is planned, and its table runs and is exported") {
+  const TempFolder folder;
+  const fs::path model = folder / "model";
+  write_tiny_dense_pair(model, dense_model(), 3);
+  const std::string text = (folder / "text").string();
+  std::ofstream out(text);
+  for (int line = 0; line < 8; ++line) {
+    out << "Line " << line << " of what all of them read.\n";
+  }
+  out.close();
+  REQUIRE(run_versieve("align --text " + text + " --backend cpu --threads 1 --model " +
+                       model.string() + " --out " + (model / "layer_map.json").string())
+              .code == 0);
+  const std::string table = (folder / "table.json").string();
+  const json plan = planned(model, " --out " + table);
+  CHECK(plan.at("classes") == json({"Strict", "Sparse+Rectify", "Sparse", "Approx-sampling"}));
+  CHECK(attentions(plan, "Strict") == std::set<std::string>{"dense"});
+  CHECK(attentions(plan, "Sparse").count("specattn") == 1);
+  CHECK(attentions(plan, "Sparse+Rectify").count("resa") == 1);
+  const json& provenance = plan.at("provenance");
+  CHECK(provenance.at("draft_is_model") == true);
+  CHECK(provenance.at("sources").at("pair_sha256").get<std::string>().size() == 64);
+  CHECK(plan.at("baselines")[0].at("strategy") == "dense/ar");
+  CHECK(plan.at("baselines")[1].at("strategy") == "dense/d5k1n6/bfs/c1/F*");
+  // Five steps of the draft's three layers are more than the target's four.
+  CHECK(plan.at("baselines")[1].at("step_latency_us").get<double>() >
+        2.0 * plan.at("baselines")[0].at("step_latency_us").get<double>());
+  for (const json& precision : plan.at("classes")) {
+    const std::string name = precision.get<std::string>();
+    CAPTURE(name);
+    const std::string warm = name == "Approx-sampling" ? " --temperature 0.8" : "";
+    const CommandResult ran = run_versieve(
+        "generate --json --backend cpu --threads 1 --max-new-tokens 8 --table " + table +
+        " --class " + name + " --prompt-file " + text + " --model " + model.string() + warm);
+    CAPTURE(ran.err);
+    REQUIRE(ran.code == 0);
+    CHECK(json::parse(ran.out).at("generated_tokens").get<std::int64_t>() >= 1);
+    // The best of a cell may be one of the baselines: the class's own best runs as well.
+    const json& entries = plan.at("entries");
+    const auto own = std::find_if(entries.begin(), entries.end(), [&](const json& e) {
+      return e.at("class") == name && e.at("baseline").is_null();
+    });
+    REQUIRE(own != entries.end());
+    const std::string strategy = own->at("strategy").get<std::string>();
+    const CommandResult alone =
+        run_versieve("generate --json --backend cpu --threads 1 --max-new-tokens 8 --strategy '" +
+                     strategy + "' --prompt-file " + text + " --model " + model.string() + warm);
+    CAPTURE(strategy, alone.err);
+    REQUIRE(alone.code == 0);
+    CHECK(json::parse(alone.out).at("precision_class") == name);
+  }
+  const std::string yaml = (folder / "serve.yaml").string();
+  REQUIRE(run_versieve("export --format vllm --table " + table + " --out " + yaml).code == 0);
+  CHECK(text_of_file(yaml).find("method: draft_model\n") != std::string::npos);
+  check_refused(plan_of(model, " --draft-vocab 64"), 2, "a model of its own");
+  check_refused(plan_of(model, " --baseline nsa/ar"), 2, "this one is dense");
+  check_refused(plan_of(model, " --baseline dense/d2k2n4/bfs/c1/F*"), 2, "chains alone");
+  check_refused(plan_of(model, " --borrow none"), 1, "--borrow does not name acceptance");
+}
+
+TEST_CASE("a dense folder is planned with the head that it has, or without any draft") {
+  const TempFolder folder;
+  write_tiny_pair(folder / "head", dense_model());
+  const json head = planned(folder / "head");
+  CHECK(head.at("baselines")[1].at("strategy") == "dense/d8k8n128/bfs/c1/F*");
+  CHECK(attentions(head, "Strict") == std::set<std::string>{"dense"});
+  CHECK(attentions(head, "Sparse").count("specattn") == 0);
+  CHECK(head.at("provenance").at("draft_is_model") == false);
+  write_tiny_target(folder / "bare", dense_model());
+  const json bare = planned(folder / "bare");
+  CHECK(bare.at("classes") == json({"Strict", "Sparse+Rectify", "Sparse"}));
+  for (const json& entry : bare.at("entries")) {
+    CHECK(entry.at("strategy").get<std::string>().find("/ar") != std::string::npos);
+  }
+  check_refused(plan_of(folder / "bare", " --draft-vocab 64"), 2, "has no draft");
+  check_refused(plan_of(folder / "bare", " --baseline dense/d2k1n3/bfs/c1/F*"), 2,
+                "the pair has no draft");
+  const json reuse = planned(folder / "head", " --class Reuse-only");
+  CHECK(reuse.at("entries").empty());
+  CHECK(reuse.at("unavailable").size() == 1);
+}
+
+TEST_CASE("a draft model beside an NSA target has no price, which a sentence says") {
+  const TempFolder folder;
+  write_tiny_target(folder / "nsa", {});
+  write_tiny_target(folder / "nsa/draft", dense_model());
+  check_refused(plan_of(folder / "nsa"), 2, "priced beside a dense target");
 }

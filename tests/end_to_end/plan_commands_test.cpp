@@ -403,6 +403,7 @@ TEST_CASE("a serving engine gets a file of its own settings") {
     CAPTURE(format, done.err);
     REQUIRE(done.code == 0);
     const nlohmann::json answer = nlohmann::json::parse(done.out);
+    CHECK(answer["lossy"] == false);
     CHECK(answer["class"] == "Strict");
     CHECK(answer["bucket"] == nlohmann::json::parse("[4096, 8192]"));
     CHECK((answer["cut"] == true || answer["throughput"] <= answer["best_throughput"]));
@@ -427,7 +428,9 @@ TEST_CASE("what no serving engine can be given is refused and leaves no file") {
   test::check_refused("export --format vllm --draft-model ''" + yaml, 2, "--draft-model is empty");
   test::check_refused("export --format vllm --context many" + yaml, 2, "--context");
   test::check_refused("export --format vllm --context 16385" + yaml, 1, "0-4096, 4096-8192");
-  test::check_refused("export --format vllm --class Sparse" + yaml, 1, "vLLM has nothing like");
+  test::check_refused("export --format vllm --class Sparse+Rectify" + yaml, 1,
+                      "vLLM has nothing like");
+  test::check_refused("export --format vllm --class Sparse" + yaml, 1, "planned without it");
   test::check_refused("export --format vllm --class Reuse-only" + yaml, 1, "planned without it");
   for (const char* option : {" --class Strict", " --context 5000", " --draft-model /m"}) {
     test::check_refused(std::string("export --format csv") + option + yaml, 2, "the whole table");

@@ -21,6 +21,8 @@ struct DeploymentWish {
 struct DeploymentFacts {
   DraftChoice draft;
   std::string draft_model;
+  bool draft_is_model = false;  // of its own; else a head on the target's streams
+  bool tests_by_sigmoids = false;
   ContextBucket bucket;
   // Requests at once up to which the draft's nodes cost no time of their own (model/cost/
   // crossover.h); none: the table's machine is not in the catalogue.
@@ -42,6 +44,12 @@ struct ServingEngine {
   std::string (*settings)(const DeploymentFacts& facts);
   // What its users must know of this draft, as sentences; empty if nothing.
   std::string (*caution)(const DeploymentFacts& facts);
+  // The setting by which sampled requests keep what the draft proposed, YAML, and what it does;
+  // null: it has none. What it has in the place of that, and of ReSA's and SpecAttn's attention.
+  const char* keeps_drafted;
+  const char* keeping;
+  const char* other_acceptance;
+  const char* other_attention;
 };
 // Null: no serving engine's format.
 const ServingEngine* serving_engine(const std::string& format);
@@ -60,8 +68,8 @@ struct DeploymentChoice {
 
   bool is_cut() const { return entry == nullptr && evaluation == &best->evaluation; }
 };
-// Throws Error(kAnswerNo): a class whose promise the engine cannot keep, a context in no bucket, a
-// cell without entries.
+// Throws Error(kAnswerNo): a class of which the engine has nothing, a context in no bucket, a cell
+// without entries.
 DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& engine,
                                    const DeploymentWish& wish);
 

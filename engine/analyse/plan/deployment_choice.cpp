@@ -18,13 +18,25 @@ constexpr const char* kHopperKeys[] = {"h100", "h200", "h800", "h20-", "gh200"};
   throw Error(ExitCode::kAnswerNo, reason);
 }
 
-// Reuse and approximate groups only save work: an engine without them keeps a stronger promise.
-// The later classes decode something else altogether.
+// The classes of other systems, whose cells also list baselines of the target's own.
+bool is_of_other_system(PrecisionClass precision) {
+  return precision >= PrecisionClass::kSparseRectified;
+}
+
+// Reuse and approximate groups only save work: an engine without them keeps a stronger promise, and
+// so does one that reads everything where SpecAttn chooses. ReSA has no draft that could be
+// carried, and sigmoids are a rule of acceptance.
 void check_promise(const ServingEngine& engine, PrecisionClass precision) {
-  if (precision >= PrecisionClass::kSparseRectified) {
-    refuse(std::string(engine.name) + " has nothing like class " + name_of(precision) + " (" +
-           loss_of(precision) + "), so no entry of it can be exported for it");
+  const char* instead = "";
+  if (precision == PrecisionClass::kApproxSampling && engine.keeps_drafted == nullptr) {
+    instead = engine.other_acceptance;
+  } else if (precision == PrecisionClass::kSparseRectified) {
+    instead = engine.other_attention;
+  } else {
+    return;
   }
+  refuse(std::string(engine.name) + " has nothing like class " + name_of(precision) + " (" +
+         loss_of(precision) + "), so no entry of it can be exported for it: " + instead);
 }
 
 std::int64_t bucket_for(const PlanTable& t, const DeploymentWish& wish) {
@@ -55,7 +67,11 @@ std::string why_empty(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
 
 std::vector<const PlanEntry*> cell_of(const PlanTable& t, std::int64_t bucket,
                                       PrecisionClass precision) {
-  const std::vector<const PlanEntry*> cell = entries_of(t, bucket, precision);
+  std::vector<const PlanEntry*> cell = entries_of(t, bucket, precision);
+  if (is_of_other_system(precision)) {
+    std::erase_if(
+        cell, [&](const PlanEntry* e) { return e->evaluation.strategy.precision() != precision; });
+  }
   if (cell.empty()) {
     refuse(std::string("there are no entries of class ") + name_of(precision) +
            " for contexts of " + name_of(t.buckets[static_cast<std::size_t>(bucket)]) +
@@ -74,8 +90,14 @@ DraftChoice carried(const ServingEngine& engine, const Evaluation& evaluation) {
   return draft.speculates() ? engine.carried(draft) : draft;
 }
 
+// Nothing is left of ReSA without its attention.
+bool has_draft_to_carry(const Evaluation& evaluation) {
+  return evaluation.strategy.attention != AttentionMethod::kResa;
+}
+
 bool takes_whole(const ServingEngine& engine, const Evaluation& evaluation) {
-  return carried(engine, evaluation) == grown(evaluation.strategy.draft);
+  return has_draft_to_carry(evaluation) &&
+         carried(engine, evaluation) == grown(evaluation.strategy.draft);
 }
 
 // The bucket's plain chain, or plain decoding where that is faster. Null: a table older than that
@@ -86,7 +108,7 @@ const Evaluation* stand_in(const PlanTable& t, std::int64_t bucket) {
   for (const PlanBaseline& b : t.baselines) {
     if (b.bucket == bucket) {
       chain = is_plain_chain(b.evaluation.strategy) ? &b.evaluation : chain;
-      plain = b.evaluation.strategy == Strategy{} ? &b.evaluation : plain;
+      plain = b.role == "autoregressive" ? &b.evaluation : plain;
     }
   }
   const bool is_slower =
@@ -111,6 +133,12 @@ DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& 
   if (fits != cell.end()) {
     out.entry = *fits;
     out.evaluation = &out.entry->evaluation;
+  } else if (!has_draft_to_carry(*out.evaluation)) {
+    refuse(std::string(engine.name) + " has nothing like the entries of class " +
+           name_of(wish.precision) + " for contexts of " + name_of(*out.bucket) +
+           " tokens, whose "
+           "attention is all that they change: " +
+           engine.other_attention);
   } else if (carried(engine, *out.evaluation).width == 1 && stand_in(table, bucket) != nullptr) {
     out.evaluation = stand_in(table, bucket);
   }
@@ -120,8 +148,13 @@ DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& 
 
 DeploymentFacts facts_of(const PlanTable& table, const DeploymentChoice& choice,
                          const DeploymentWish& wish) {
+  const Strategy& strategy = choice.evaluation->strategy;
   DeploymentFacts facts{
-      .draft = choice.draft, .draft_model = wish.draft_model, .bucket = *choice.bucket};
+      .draft = choice.draft,
+      .draft_model = wish.draft_model,
+      .draft_is_model = table.draft_is_model || strategy.attention == AttentionMethod::kSpecAttn,
+      .tests_by_sigmoids = strategy.sampling == SamplingAlgorithm::kSigmoid,
+      .bucket = *choice.bucket};
   for (const HardwareSpec& machine : hardware_catalogue()) {
     if (machine.key == table.hardware) {
       const double requests = crossover_requests(machine, choice.draft.nodes);

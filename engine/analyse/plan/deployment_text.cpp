@@ -135,16 +135,29 @@ std::string dropped_tuple(const ServingEngine& engine, const Strategy& s) {
                  ".");
 }
 
-// Reuse and approximate groups are what those classes are about.
+// Reuse, approximate groups and chosen tokens are what those classes are about.
 std::string dropped_promise(const ServingEngine& engine, const Evaluation& v) {
   const PrecisionClass precision = v.strategy.precision();
-  if (precision == PrecisionClass::kStrict) {
+  if (precision == PrecisionClass::kStrict || v.strategy.sampling == SamplingAlgorithm::kSigmoid) {
     return "";
   }
-  return comment(std::string("The numbers count on what is dropped (") + name_of(precision) + ": " +
-                 loss_of(precision) + "). " + engine.name +
-                 " keeps the stronger promise of Strict, and a draft chosen in that class suits "
-                 "it better.");
+  const bool chooses = v.strategy.attention == AttentionMethod::kSpecAttn;
+  return comment(
+      std::string("The numbers count on what is dropped (") + name_of(precision) + ": " +
+      loss_of(precision) + "). " + engine.name + " keeps the stronger promise of Strict" +
+      (chooses ? std::string(" and reads all tokens at each step: ") + engine.other_attention + "."
+               : ", and a draft chosen in that class suits it better."));
+}
+
+// Whose rule says which drafted tokens stay.
+std::string acceptance_line(const ServingEngine& engine, const DeploymentFacts& facts) {
+  if (!facts.tests_by_sigmoids) {
+    return comment(
+        "Acceptance stays the engine's exact rule: no threshold and no relaxed rule is "
+        "set, and none belongs here.");
+  }
+  return comment(std::string("LOSSY: ") + engine.keeping +
+                 ". The table's loss is of sigmoids, and nobody measured this setting's.");
 }
 
 std::string dropped_table(const PlanTable& t, const DeploymentChoice& c) {
@@ -192,11 +205,9 @@ std::string settings(const ServingEngine& engine, const DeploymentChoice& c,
   }
   const std::string caution = engine.caution(facts);
   return budget_line(engine, c.draft) + batch_line(facts, hardware) +
-         comment(
-             "Acceptance stays the engine's exact rule: no threshold and no relaxed rule is "
-             "set, and none belongs here.") +
-         (caution.empty() ? "" : comment(caution)) + draft_caution(engine, facts) + "\n" +
-         engine.settings(facts);
+         acceptance_line(engine, facts) + (caution.empty() ? "" : comment(caution)) +
+         draft_caution(engine, facts) + "\n" + engine.settings(facts) +
+         (facts.tests_by_sigmoids ? engine.keeps_drafted : "");
 }
 
 }  // namespace

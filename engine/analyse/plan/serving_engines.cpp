@@ -55,7 +55,8 @@ DraftChoice within_product(const DraftChoice& draft) {
 
 std::string sglang_settings(const DeploymentFacts& facts) {
   const DraftChoice& draft = facts.draft;
-  return "speculative-algorithm: EAGLE3\n" + draft_line("speculative-draft-model-path", facts) +
+  return std::string("speculative-algorithm: ") + (facts.draft_is_model ? "STANDALONE" : "EAGLE3") +
+         "\n" + draft_line("speculative-draft-model-path", facts) +
          line("speculative-num-steps", draft.depth) + line("speculative-eagle-topk", draft.width) +
          line("speculative-num-draft-tokens", draft.nodes) +
          (draft.width > 1 && facts.is_hopper ? "attention-backend: fa3\n" : "");
@@ -80,12 +81,18 @@ std::string sglang_caution(const DeploymentFacts& facts) {
          "A top-k above 1 resets max-running-requests to 48 where it is not set.";
 }
 
+// Of a draft model of its own no example of its documentation has the schedule.
+bool schedules_batches(const DeploymentFacts& facts) {
+  return facts.batch_limit && !facts.draft_is_model;
+}
+
 std::string vllm_settings(const DeploymentFacts& facts) {
   const std::string length = std::to_string(facts.draft.depth);
-  const std::string settings = "speculative-config:\n  method: eagle3\n  " +
+  const std::string settings = std::string("speculative-config:\n  method: ") +
+                               (facts.draft_is_model ? "draft_model" : "eagle3") + "\n  " +
                                draft_line("model", facts) +
                                line("  num_speculative_tokens", facts.draft.depth);
-  if (!facts.batch_limit) {
+  if (!schedules_batches(facts)) {
     return settings;
   }
   const std::string limit = std::to_string(*facts.batch_limit);
@@ -97,7 +104,7 @@ std::string vllm_settings(const DeploymentFacts& facts) {
 
 std::string vllm_caution(const DeploymentFacts& facts) {
   const std::string schedule =
-      facts.batch_limit
+      schedules_batches(facts)
           ? "The schedule drafts up to that batch and not beyond (0 is off, and the last length "
             "carries on); vLLM takes none under data parallelism: leave it out there. "
           : "";
@@ -107,7 +114,8 @@ std::string vllm_caution(const DeploymentFacts& facts) {
 
 std::string trtllm_settings(const DeploymentFacts& facts) {
   const DraftChoice& draft = facts.draft;
-  const std::string chain = "speculative_config:\n  decoding_type: Eagle3\n  " +
+  const std::string chain = std::string("speculative_config:\n  decoding_type: ") +
+                            (facts.draft_is_model ? "Draft_Target" : "Eagle3") + "\n  " +
                             draft_line("speculative_model", facts) +
                             line("  max_draft_len", draft.depth);
   const std::string tree = draft.width == 1 ? ""
@@ -133,6 +141,9 @@ std::string trtllm_caution(const DeploymentFacts& facts) {
                    "block. While drafting it holds KV slots of top-k x depth tokens.";
 }
 
+constexpr const char* kNoSuchAttention =
+    "none of its settings selects blocks by bounds of their keys, or tokens by a draft's attention";
+
 constexpr ServingEngine kEngines[] = {
     {.format = "sglang",
      .name = "SGLang",
@@ -142,7 +153,14 @@ constexpr ServingEngine kEngines[] = {
      .counts_root = true,
      .carried = whole,
      .settings = sglang_settings,
-     .caution = sglang_caution},
+     .caution = sglang_caution,
+     .keeps_drafted = "speculative-accept-threshold-single: 0.0\n",
+     .keeping =
+         "every drafted token is kept whose target probability is at least 0, which all are, "
+         "where sigmoids keep nearly all; requests at temperature 0 keep the exact rule, and "
+         "speculative-use-rejection-sampling would exclude the setting",
+     .other_acceptance = "",
+     .other_attention = kNoSuchAttention},
     {.format = "vllm",
      .name = "vLLM",
      .versions = "0.33.0",
@@ -151,7 +169,12 @@ constexpr ServingEngine kEngines[] = {
      .counts_root = false,
      .carried = as_chain,
      .settings = vllm_settings,
-     .caution = vllm_caution},
+     .caution = vllm_caution,
+     .keeps_drafted = nullptr,
+     .keeping = "",
+     .other_acceptance = "its rejection_sample_method synthetic is for benchmarks, and others that "
+                         "lose something (fly, in later versions) defer single rejections",
+     .other_attention = kNoSuchAttention},
     {.format = "trtllm",
      .name = "TensorRT-LLM",
      .versions = "1.3 to 1.4 (PyTorch backend)",
@@ -160,7 +183,12 @@ constexpr ServingEngine kEngines[] = {
      .counts_root = false,
      .carried = within_product,
      .settings = trtllm_settings,
-     .caution = trtllm_caution},
+     .caution = trtllm_caution,
+     .keeps_drafted = nullptr,
+     .keeping = "",
+     .other_acceptance = "relaxed_topk and relaxed_delta are of decoding_type MTP alone",
+     .other_attention = "the algorithms of its sparse_attention_config (rocket, dsa, skip_softmax) "
+                        "select by other rules, of which the table has no number"},
 };
 
 }  // namespace

@@ -289,12 +289,78 @@ TEST_CASE("a class without entries is refused with the table's reason") {
 }
 
 TEST_CASE("a class that the engine has nothing like is refused, whatever the table holds") {
-  PlanTable t = table({"resa:b16p0.1f32/ar"});
+  const PlanTable t = table({"resa:b16p0.1f32/ar", "resa:b16p0.1f0/ar"});
   for (const char* format : kFormats) {
     check_refused(t, format, {.precision = PrecisionClass::kSparseRectified}, "nothing like");
     check_refused(t, format, {.precision = PrecisionClass::kSparse}, "nothing like");
+  }
+  for (const char* format : {"vllm", "trtllm"}) {
     check_refused(t, format, {.precision = PrecisionClass::kApproxSampling}, "another law");
   }
+  check_refused(t, "trtllm", {.precision = PrecisionClass::kApproxSampling}, "relaxed_topk");
+  check_refused(t, "trtllm", {.precision = PrecisionClass::kSparse}, "rocket, dsa, skip_softmax");
+}
+
+TEST_CASE("of SpecAttn the chain goes out with its draft model, and what is read is said") {
+  PlanTable t =
+      table({"nsa/d8k8n128/bfs/c1/F*", "resa:b16p0.1f0/ar", "specattn:p0.9/d6k1n7/bfs/c1/F*"});
+  for (PlanEntry& e : t.entries) {
+    e.precision = PrecisionClass::kSparse;
+  }
+  const DeploymentWish wish{.precision = PrecisionClass::kSparse, .draft_model = "draft"};
+  CHECK(without_comments(exported(t, "sglang", wish)) ==
+        "speculative-algorithm: STANDALONE\nspeculative-draft-model-path: \"draft\"\n"
+        "speculative-num-steps: 6\nspeculative-eagle-topk: 1\n"
+        "speculative-num-draft-tokens: 7\n");
+  CHECK(without_comments(exported(t, "vllm", wish)) ==
+        "speculative-config:\n  method: draft_model\n  model: \"draft\"\n"
+        "  num_speculative_tokens: 6\n");
+  CHECK(
+      without_comments(exported(t, "trtllm", wish))
+          .find(
+              "speculative_config:\n  decoding_type: Draft_Target\n  speculative_model: \"draft\"\n"
+              "  max_draft_len: 6\n") == 0);
+  for (const char* format : kFormats) {
+    const std::string file = exported(t, format, wish);
+    CHECK(says(file, "Tuple: specattn:p0.9/d6k1n7/bfs/c1/F*, rank 3 of class Sparse"));
+    CHECK(says(file, "The numbers count on what is dropped (Sparse"));
+    CHECK(says(file, "reads all tokens at each step"));
+    CHECK(says(file, "Acceptance stays the engine's exact rule"));
+  }
+}
+
+TEST_CASE("sigmoids go out where an engine keeps what was drafted, and nowhere under Strict") {
+  PlanTable t = table(
+      {"nsa/d8k8n128/bfs/c1/F*", "nsa/d6k1n7/bfs/c1/F*/sampling=sigmoid", "nsa/d4k1n5/bfs/c1/F*"});
+  for (PlanEntry& e : t.entries) {
+    e.precision = PrecisionClass::kApproxSampling;
+  }
+  const DeploymentWish wish{.precision = PrecisionClass::kApproxSampling, .draft_model = "draft"};
+  const std::string file = exported(t, "sglang", wish);
+  CHECK(without_comments(file) ==
+        "speculative-algorithm: EAGLE3\nspeculative-draft-model-path: \"draft\"\n"
+        "speculative-num-steps: 6\nspeculative-eagle-topk: 1\n"
+        "speculative-num-draft-tokens: 7\nspeculative-accept-threshold-single: 0.0\n");
+  CHECK(says(file, "LOSSY: every drafted token is kept"));
+  CHECK(says(file, "nobody measured this setting's"));
+  CHECK(!says(file, "exact rule: no threshold"));
+  for (PlanEntry& e : t.entries) {
+    e.precision = PrecisionClass::kStrict;
+  }
+  t.entries.erase(t.entries.begin() + 1);
+  for (const char* format : kFormats) {
+    CHECK(without_comments(exported(t, format)).find("threshold") == std::string::npos);
+  }
+}
+
+TEST_CASE("a dense pair's draft model goes out under its own name, by a Strict chain") {
+  PlanTable t = table({"dense/d5k1n6/bfs/c1/F*"});
+  t.draft_is_model = true;
+  CHECK(without_comments(exported(t, "sglang")).find("STANDALONE") != std::string::npos);
+  CHECK(without_comments(exported(t, "vllm")).find("method: draft_model\n") != std::string::npos);
+  CHECK(without_comments(exported(t, "trtllm")).find("Draft_Target\n") != std::string::npos);
+  t.draft_is_model = false;
+  CHECK(without_comments(exported(t, "vllm")).find("method: eagle3\n") != std::string::npos);
 }
 
 TEST_CASE("classes that only save work go out with what the numbers count on") {
