@@ -9,6 +9,7 @@
 #include "engine/cli/synthetic_play.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
+#include "model/words/hardware.h"
 
 namespace versieve::cli {
 namespace {
@@ -36,7 +37,8 @@ engine::GivenAcceptance given_acceptance(const engine::SyntheticPlay& play,
           }};
 }
 
-void use_table(const Options& options, engine::GenerateRequest& request) {
+// The machine that the table is for; empty without one.
+std::string use_table(const Options& options, engine::GenerateRequest& request) {
   if (!options.table) {
     if (options.acceptance.from || options.acceptance.database) {
       throw Error(ExitCode::kUsage, "--acceptance is of a table's tuples: give --table");
@@ -45,7 +47,7 @@ void use_table(const Options& options, engine::GenerateRequest& request) {
       throw Error(ExitCode::kUsage,
                   "--class, --guard and --guard-constants choose from a table: give --table");
     }
-    return;
+    return {};
   }
   const PrecisionClass precision =
       options.precision ? parse_class(*options.precision) : PrecisionClass::kStrict;
@@ -60,12 +62,24 @@ void use_table(const Options& options, engine::GenerateRequest& request) {
           synthetic_play(options.acceptance, table, request.seed)) {
     request.given = given_acceptance(*play, table.buckets);
   }
+  return table.hardware;
+}
+
+// A table's order is of its machine: elsewhere its tuples run as well, and another may be best.
+void remark_machine(const std::string& planned, engine::GenerateReport& report) {
+  const bool on_gpu = report.backend == Backend::kCuda;
+  const HardwareSpec* const here = on_gpu ? hardware_for_device(report.device) : nullptr;
+  if (!planned.empty() && (here == nullptr || here->key != planned)) {
+    report.remarks.push_back("the table was planned for " + planned + " and ran on " +
+                             report.device + ", where another tuple may be the best");
+  }
 }
 
 Answer run_generate(const Options& options, const CommandContext& context) {
   engine::GenerateRequest request = options.request;
-  use_table(options, request);
-  const engine::GenerateReport report = engine::run_request(request);
+  const std::string planned = use_table(options, request);
+  engine::GenerateReport report = engine::run_request(request);
+  remark_machine(planned, report);
   if (!context.json) {
     write_notes(report.remarks);
   }

@@ -97,6 +97,8 @@ void check_runs(const std::string& precision, const std::string& name, const std
   CHECK(json.at("strategy").get<std::string>().rfind(attention, 0) == 0);
   CHECK(json.at("generated_tokens").get<std::int64_t>() >= 1);
   CHECK(json.at("guard").at("bucket") == nlohmann::json::array({0, 4096}));
+  CHECK(json.at("remarks").back().get<std::string>().find("planned for h100-sxm and ran on") !=
+        std::string::npos);
 }
 
 }  // namespace
