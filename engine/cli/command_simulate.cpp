@@ -1,5 +1,5 @@
-// versieve simulate: one layer's attention, or the target's part of a step, through the
-// memory-hierarchy simulator, counters by kernel; with --check, every measured point of a database
+// versieve simulate: one layer's attention, a step or a kernel alone through the memory-hierarchy
+// simulator, counters by kernel; with --check, every measured point of a database
 // beside its simulation.
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -87,7 +87,12 @@ bool is_kernel(const std::string& workload) {
 }
 
 std::int64_t queries_of(const Options& options) {
-  return is_kernel(options.workload) ? options.rows : Strategy::parse(options.strategy).draft.nodes;
+  if (is_kernel(options.workload)) {
+    return options.rows;
+  }
+  const Strategy strategy = Strategy::parse(options.strategy);
+  return workload_kind(options.workload) == WorkloadKind::kRectify ? strategy.resa_rectify_every
+                                                                   : strategy.draft.nodes;
 }
 
 Answer run_one(const Options& options) {
@@ -160,17 +165,14 @@ bool was_counted(const PointMeasurement& point) {
                      [](const RangeMeasurement& range) { return dram_bytes(range).has_value(); });
 }
 
-// Why a counted point has no simulated twin, or an empty text. A whole step is simulated only where
-// it drafts nothing, and every point as sweeps count it and as the engine enqueues it.
+// Why a counted point has no simulated twin, or an empty text: every point is simulated as sweeps
+// count it and as the engine enqueues it.
 std::string no_twin_because(const PointMeasurement& point, const RunRecord& run) {
   if (!run.counted_warm) {
     return db::kCountedCold;
   }
   if (!point.key.pair.empty()) {
     return "a trained pair's own weights";
-  }
-  if (point.key.workload == WorkloadKind::kStep && point.key.num_queries > 1) {
-    return "a step that drafts";
   }
   return engine::outdated_because(point);
 }
@@ -303,8 +305,9 @@ std::vector<WorkloadKind> checked_workloads(const Options& options) {
   if (options.workload != kAllWorkloads) {
     return {workload_kind(options.workload)};
   }
-  return {WorkloadKind::kAttention, WorkloadKind::kStep,     WorkloadKind::kDecode,
-          WorkloadKind::kTopk,      WorkloadKind::kSampling, WorkloadKind::kMachine};
+  return {WorkloadKind::kAttention, WorkloadKind::kStep,         WorkloadKind::kDecode,
+          WorkloadKind::kRectify,   WorkloadKind::kTopk,         WorkloadKind::kSampling,
+          WorkloadKind::kMachine,   WorkloadKind::kRectifiedStep};
 }
 
 void note_launches(const std::vector<PointMeasurement>& points, Checked& found) {
@@ -355,9 +358,11 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
                  "as topk:gvr/k2048");
   app.add_option("--model", options->model, "geometry: nsa-1b, nsa-8b, dense-1b or demo");
   app.add_option("--workload", options->workload,
-                 "attention (one NSA layer), step (the target), decode (one dense layer), "
-                 "topk, sampling or machine; with --check all of them")
-      ->check(CLI::IsMember({"attention", "step", "decode", "topk", "sampling", "machine", "all"}));
+                 "attention (one NSA layer), step (draft and target), decode (one dense layer), "
+                 "rectify (one layer of ReSA's pass), rectified_step (the whole pass), topk, "
+                 "sampling or machine; with --check all of them")
+      ->check(CLI::IsMember({"attention", "step", "decode", "rectify", "rectified_step", "topk",
+                             "sampling", "machine", "all"}));
   app.add_option("--context", options->context_len, "tokens in the cache")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--rows", options->rows, "of scores or logits: topk, sampling, machine")

@@ -8,6 +8,7 @@
 #include "engine/measure/sweep/synthetic_draft.h"
 #include "engine/measure/sweep/synthetic_random.h"
 #include "engine/run/speculate/draft_choice.h"
+#include "model/launches/dense_pass.h"
 #include "model/launches/resa_decode.h"
 #include "model/words/error.h"
 
@@ -96,8 +97,24 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
   return a;
 }
 
+DenseCase rewritten_case(const LlmShape& shape, std::int64_t tokens, std::int64_t context_len,
+                         std::int64_t element_bytes) {
+  DraftTree chain;
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    chain.parent.push_back(static_cast<std::int32_t>(i) - 1);
+    chain.depth.push_back(static_cast<std::int32_t>(i));
+  }
+  DenseCase a = dense_case(shape, chain, context_len);
+  a.element_bytes = element_bytes;
+  a.rewrites = true;
+  return a;
+}
+
 void append_attention(const DenseCase& a, LaunchSequence& out) {
-  if (a.key_block > 0) {
+  if (a.rewrites && takes_dense_pass(a.shape.num_heads, a.shape.num_kv_heads, a.shape.head_dim,
+                                     a.num_queries(), a.element_bytes)) {
+    append_dense_pass(a, out);
+  } else if (a.key_block > 0) {
     out.push_back(trace_resa_decode(a));
   } else {
     append_flash_decode(a, out);
@@ -114,7 +131,10 @@ std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t 
   if (strategy.attention == AttentionMethod::kNsa) {
     throw Error(ExitCode::kAnswerNo, "decode points read a dense cache; nsa has attention points");
   }
-  DenseCase a = attended_case(shape, strategy, key.context_len, bytes_of(key.dtype), seed);
+  DenseCase a =
+      key.workload == WorkloadKind::kRectify
+          ? rewritten_case(shape, strategy.resa_rectify_every, key.context_len, bytes_of(key.dtype))
+          : attended_case(shape, strategy, key.context_len, bytes_of(key.dtype), seed);
   const std::int64_t rows = strategy.draft.levels();
   AddressSpace space;
   place_dense_shared(space, a);

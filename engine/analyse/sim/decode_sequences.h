@@ -12,6 +12,9 @@ namespace versieve::engine {
 // SpecAttn's tokens are those that the sweep of that seed chooses.
 DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::int64_t context_len,
                         std::int64_t element_bytes, std::uint64_t seed);
+// A chain of tokens whose rows are written anew over that context: rectification.
+DenseCase rewritten_case(const LlmShape& shape, std::int64_t tokens, std::int64_t context_len,
+                         std::int64_t element_bytes);
 // One layer's attention; `a` has its buffers.
 void append_attention(const DenseCase& a, LaunchSequence& out);
 

@@ -31,6 +31,7 @@ struct DenseCase {
   std::int64_t context_len = 0;      // L
   std::vector<std::int32_t> parent;  // [N], a node's before it
   std::vector<std::int32_t> depth;   // [N], 0 for the root
+  bool rewrites = false;             // a chain whose rows are written anew: rectification
   bool tree = false;                 // else each node follows the one before it
   bool listed = false;               // `tokens` are the committed tokens that are attended
   std::vector<std::int32_t> tokens;  // ascending

@@ -10,6 +10,8 @@ namespace versieve::engine {
 // flash_decode and flash_combine in the order in which kernels/flash_decode enqueues them; slices
 // of 128 queries each.
 void append_flash_decode(const DenseCase& a, LaunchSequence& out);
+// dense_pass and its merge: a chain whose rows are written anew. REQUIRES: takes_dense_pass of it.
+void append_dense_pass(const DenseCase& a, LaunchSequence& out);
 // ReSA's one query: its blocks are chosen. The keys of the newest token's block afterwards.
 std::unique_ptr<LaunchTrace> trace_resa_decode(const DenseCase& a);
 std::unique_ptr<LaunchTrace> trace_block_keys(const DenseCase& a);

@@ -1,7 +1,11 @@
 // One partition of a sectored, set-associative, write-back L2: lines of 128 bytes with four sectors
-// that are valid and dirty each for itself. Replacement: one of the least recent ways, at random
-// (deterministic). A set holds at most so many dirty lines: a store that would make one more has
-// the least recent of them written back. Time is somebody else's.
+// that are valid and dirty each for itself. A set holds at most so many dirty lines: a store that
+// would make one more has the least recent of them written back. Time is somebody else's.
+//
+// Replacement (deterministic): the least recent of the lines that were asked for as ones that leave
+// first; where there is none, one of the least recent ways, at random, lines that leave last spared
+// where there is another. Lines that leave first have three ways of a set, and those of lines that
+// nobody asked for while the set was filled often (README.md of this folder).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +20,9 @@ inline std::uint64_t line_hash(std::uint64_t line) {
   x *= 0xD6E8FEB86659FD93ULL;
   return x ^ (x >> 29);
 }
+
+// What an access says of its line (createpolicy's evict_normal, evict_first, evict_last).
+enum class LineStay : std::uint8_t { kNormal, kLeavesFirst, kLeavesLast };
 
 class L2Partition {
  public:
@@ -33,13 +40,16 @@ class L2Partition {
               std::int64_t dirty_ways);
 
   // The line's sectors `mask` are read; those not valid become so (the caller fetches them).
-  Outcome read(std::uint64_t line, std::uint64_t hash, unsigned mask) {
-    return touch(line, hash, mask, 0U);
+  Outcome read(std::uint64_t line, std::uint64_t hash, unsigned mask,
+               LineStay stay = LineStay::kNormal) {
+    return touch(line, hash, mask, 0U, stay);
   }
   // The sectors are written whole: valid and dirty from now on, nothing is fetched.
   Outcome write(std::uint64_t line, std::uint64_t hash, unsigned mask) {
-    return touch(line, hash, mask, mask);
+    return touch(line, hash, mask, mask, LineStay::kNormal);
   }
+  // The sectors of the mask that are there; nothing changes.
+  unsigned find(std::uint64_t line, std::uint64_t hash, unsigned mask) const;
   // A copy elsewhere became stale. Its sectors are clean by construction.
   void drop(std::uint64_t line, std::uint64_t hash, unsigned mask);
 
@@ -53,15 +63,23 @@ class L2Partition {
   std::int64_t dirty_sectors() const;
 
  private:
-  // An entry: line << 8 | dirty << 4 | valid; 0: empty. A set's entries stand in order of use.
-  Outcome touch(std::uint64_t line, std::uint64_t hash, unsigned mask, unsigned dirty);
+  // An entry: line, when it was used, stay, dirty and valid sectors; 0: empty. A set's entries
+  // stand in order of use.
+  static constexpr unsigned kStayShift = 8, kUsedShift = 10, kLineShift = 22;
+  static constexpr std::uint64_t kUsedMask = 0xFFF;  // fills of the set, so many bits of them
+  static LineStay stay_of(std::uint64_t entry) {
+    return static_cast<LineStay>(entry >> kStayShift & 3);
+  }
+  Outcome touch(std::uint64_t line, std::uint64_t hash, unsigned mask, unsigned dirty,
+                LineStay stay);
+  // The way of a full set that a line of that kind replaces.
+  std::uint64_t victim_of(const std::uint64_t* set, std::uint64_t fills, LineStay stay);
   // Writes the least recent dirty line back if the set has too many.
   void limit_dirty(std::uint64_t* set, Outcome& outcome) const;
-  std::uint64_t* set_of(std::uint64_t hash) {
-    const std::uint64_t set =
-        static_cast<std::uint64_t>((static_cast<unsigned __int128>(hash) * sets_) >> 64);
-    return entries_.data() + set * ways_;
+  std::uint64_t index_of(std::uint64_t hash) const {
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(hash) * sets_) >> 64);
   }
+  std::uint64_t* set_of(std::uint64_t hash) { return entries_.data() + index_of(hash) * ways_; }
   std::uint64_t random() {
     state_ ^= state_ << 13;
     state_ ^= state_ >> 7;
@@ -74,6 +92,7 @@ class L2Partition {
   std::uint64_t dirty_ways_;
   std::uint64_t state_ = 0x2545F4914F6CDD1DULL;
   std::vector<std::uint64_t> entries_;
+  std::vector<std::uint16_t> fills_;  // of each set
 };
 
 }  // namespace versieve::engine

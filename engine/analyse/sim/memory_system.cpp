@@ -19,6 +19,20 @@ bool has_both_halves(unsigned mask) {
   return (mask & 0x3U) != 0 && (mask & 0xCU) != 0;
 }
 
+LineStay stay_of(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::kStream:
+      return LineStay::kLeavesFirst;
+    case AccessKind::kKept:
+      return LineStay::kLeavesLast;
+    case AccessKind::kRead:
+    case AccessKind::kBulkRead:
+    case AccessKind::kWrite:
+      break;
+  }
+  return LineStay::kNormal;
+}
+
 }  // namespace
 
 MemorySystem::MemorySystem(const MemoryMachine& machine) : machine_(machine), dram_(machine) {
@@ -62,8 +76,8 @@ double MemorySystem::access(const Access& access, std::int64_t gpc, double now) 
       if (access.kind == AccessKind::kWrite) {
         write_line(line, mask, from % kSectorBytes == 0 && to % kSectorBytes == 0, side, now);
       } else {
-        done = std::max(done, read_line(line, mask, access.kind == AccessKind::kStream,
-                                        static_cast<std::size_t>(gpc), now));
+        done = std::max(
+            done, read_line(line, mask, stay_of(access.kind), static_cast<std::size_t>(gpc), now));
       }
     }
   }
@@ -85,9 +99,9 @@ void MemorySystem::write_back(const L2Partition::Outcome& outcome, double now) {
   }
 }
 
-double MemorySystem::read_home(std::uint64_t line, std::uint64_t hash, unsigned mask,
+double MemorySystem::read_home(std::uint64_t line, std::uint64_t hash, unsigned mask, LineStay stay,
                                std::size_t home, double now) {
-  const L2Partition::Outcome outcome = partitions_[home].read(line, hash, mask);
+  const L2Partition::Outcome outcome = partitions_[home].read(line, hash, mask, stay);
   read_sectors_ += sectors_of(mask);
   count_lookup(mask, outcome.hit);
   write_back(outcome, now);
@@ -100,17 +114,17 @@ double MemorySystem::read_home(std::uint64_t line, std::uint64_t hash, unsigned 
 
 // What the home must fetch itself it is asked for by halves of a line.
 double MemorySystem::read_over_fabric(std::uint64_t line, std::uint64_t hash, unsigned mask,
-                                      std::size_t home, double now) {
+                                      LineStay stay, std::size_t home, double now) {
   const std::uint64_t hits = hit_requests_;
-  const double done = read_home(line, hash, mask, home, now);
+  const double done = read_home(line, hash, mask, stay, home, now);
   if (hit_requests_ == hits && has_both_halves(mask)) {
     ++requests_;
   }
   return done + machine_.fabric_cycles;
 }
 
-double MemorySystem::read_line(std::uint64_t line, unsigned mask, bool leaves_first,
-                               std::size_t gpc, double now) {
+double MemorySystem::read_line(std::uint64_t line, unsigned mask, LineStay stay, std::size_t gpc,
+                               double now) {
   const std::uint64_t hash = line_hash(line);
   std::vector<InFlight>& table = in_flight_[gpc];
   InFlight& flight = table[(hash >> 32) % table.size()];
@@ -122,15 +136,19 @@ double MemorySystem::read_line(std::uint64_t line, unsigned mask, bool leaves_fi
   const std::size_t home = home_of(hash);
   double done;
   if (home == partition) {
-    done = read_home(line, hash, mask, home, now);
+    done = read_home(line, hash, mask, stay, home, now);
   } else {
-    const L2Partition::Outcome near = partitions_[partition].read(line, hash, mask);
+    const bool copies = stay != LineStay::kLeavesFirst;
+    const L2Partition::Outcome near =
+        copies ? partitions_[partition].read(line, hash, mask, stay)
+               : L2Partition::Outcome{.hit = partitions_[partition].find(line, hash, mask)};
     read_sectors_ += sectors_of(mask);
     count_lookup(mask, near.hit);
     write_back(near, now);
+    const std::uint64_t hits = hit_requests_;
     done = near.hit == mask ? now + machine_.l2_hit_cycles
-                            : read_over_fabric(line, hash, mask & ~near.hit, home, now);
-    if (leaves_first && near.hit != mask && has_both_halves(mask)) {
+                            : read_over_fabric(line, hash, mask & ~near.hit, stay, home, now);
+    if (!copies && near.hit != mask && hit_requests_ == hits && has_both_halves(mask)) {
       read_sectors_ += kHalfSectors;
       sm_sectors_ += kHalfSectors;
       count_lookup(kHalf, kHalf);

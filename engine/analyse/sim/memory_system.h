@@ -48,17 +48,16 @@ class MemorySystem {
     double until = 0.0;
   };
   void prefetch(std::uint64_t line, std::size_t partition);
-  // `leaves_first`: of lines so marked, a half is looked up once more where it came over the
-  // fabric.
-  double read_line(std::uint64_t line, unsigned mask, bool leaves_first, std::size_t gpc,
-                   double now);
+  // Lines that are marked to leave first leave no copy, and a half of one that comes from the other
+  // side's DRAM is looked up once more.
+  double read_line(std::uint64_t line, unsigned mask, LineStay stay, std::size_t gpc, double now);
   // `whole`: all bytes of the sectors.
   void write_line(std::uint64_t line, unsigned mask, bool whole, std::size_t partition, double now);
   // The home's sectors, from DRAM where they are not there.
-  double read_home(std::uint64_t line, std::uint64_t hash, unsigned mask, std::size_t home,
-                   double now);
-  double read_over_fabric(std::uint64_t line, std::uint64_t hash, unsigned mask, std::size_t home,
-                          double now);
+  double read_home(std::uint64_t line, std::uint64_t hash, unsigned mask, LineStay stay,
+                   std::size_t home, double now);
+  double read_over_fabric(std::uint64_t line, std::uint64_t hash, unsigned mask, LineStay stay,
+                          std::size_t home, double now);
   void count_lookup(unsigned mask, unsigned hit);
   void write_back(const L2Partition::Outcome& outcome, double now);
   // The first half of the GPCs lies on one side, the second on the other.
@@ -74,7 +73,7 @@ class MemorySystem {
   std::vector<std::vector<InFlight>> in_flight_;  // by GPC
   Dram dram_;
   std::int64_t launches_ = 0;
-  std::uint64_t foreign_line_ = 1ULL << 48;  // where no trace has its buffers
+  std::uint64_t foreign_line_ = 1ULL << 40;  // where no trace has its buffers
   std::uint64_t l1_sectors_ = 0, sm_sectors_ = 0, read_sectors_ = 0, write_sectors_ = 0,
                 hit_sectors_ = 0, requests_ = 0, hit_requests_ = 0;
   double overhead_requests_ = 0.0, overhead_sectors_ = 0.0, overhead_hits_ = 0.0;

@@ -13,7 +13,8 @@ namespace versieve::engine {
 enum class AccessKind : std::uint8_t {
   kRead,      // by a warp's loads, through L1
   kBulkRead,  // by the copy engine or asynchronous copies, past L1
-  kStream,    // likewise, of lines that are marked to leave L2 first
+  kStream,    // likewise, of lines that are marked to leave L2 first (evict_first)
+  kKept,      // likewise, to leave it last (evict_last)
   kWrite,     // by stores; every byte of the range is written
 };
 

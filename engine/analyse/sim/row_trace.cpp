@@ -65,4 +65,19 @@ std::unique_ptr<LaunchTrace> trace_rows(const RowLaunch& launch) {
   return std::make_unique<RowTrace>(launch);
 }
 
+// As many as hold it by pieces of 1,024, a warp each, 8 of a CTA where rows are few, else 16.
+std::int64_t logit_parts(std::int64_t rows, std::int64_t vocab) {
+  constexpr std::int64_t kPiece = 1024, kFewRows = 8, kMostParts = 16;
+  if (vocab <= kPiece) {
+    return 1;
+  }
+  const std::int64_t pieces = (vocab + kPiece - 1) / kPiece;
+  const std::int64_t warps = rows <= kFewRows ? 8 : 16;
+  std::int64_t parts = 2;
+  while (parts < kMostParts && parts * warps < pieces) {
+    parts *= 2;
+  }
+  return parts;
+}
+
 }  // namespace versieve::engine

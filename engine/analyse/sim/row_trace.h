@@ -27,4 +27,7 @@ struct RowLaunch {
 
 std::unique_ptr<LaunchTrace> trace_rows(const RowLaunch& launch);
 
+// CTAs that share a row of logits whose largest are listed (kernels/top_logits/launch.cu).
+std::int64_t logit_parts(std::int64_t rows, std::int64_t vocab);
+
 }  // namespace versieve::engine

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+
 #include "engine/analyse/sim/attention_traces.h"
 #include "engine/analyse/sim/decode_sequences.h"
 #include "engine/analyse/sim/kernel_sequences.h"
 #include "engine/analyse/sim/step_sequence.h"
 #include "engine/measure/sweep/cold_sets.h"
+#include "engine/measure/sweep/step_point.h"
 #include "engine/run/speculate/draft_choice.h"
 #include "model/launches/decode_layers.h"
+#include "model/launches/draft_levels.h"
 #include "model/launches/nsa_shape.h"
 #include "model/words/cache_passes.h"
 #include "model/words/draft_tree.h"
@@ -32,6 +35,20 @@ DraftTree tree_of(const Strategy& strategy) {
   return reordered(grown, traversal_order(grown, strategy.order));
 }
 
+std::optional<DraftCase> draft_of(const Strategy& strategy, const LlmShape& target,
+                                  const PointKey& key) {
+  if (!strategy.draft.speculates()) {
+    return std::nullopt;
+  }
+  const DraftShape draft = draft_shape_for(target);
+  return DraftCase{.shape = draft,
+                   .choice = strategy.draft,
+                   .context_len = key.context_len,
+                   .element_bytes = bytes_of(key.dtype),
+                   .one_launch = key.dtype == Dtype::kBf16 &&
+                                 drafts_in_one_launch(draft, target.vocab, strategy.draft)};
+}
+
 AttentionCase attention_of(const PointKey& key) {
   const LlmShape shape = named_llm_shape(key.model);
   const Strategy strategy = simulated_strategy(key, shape);
@@ -48,6 +65,30 @@ AttentionCase attention_of(const PointKey& key) {
   a.reuse = strategy.schedule.find('R') != std::string::npos;
   a.element_bytes = bytes_of(key.dtype);
   return a;
+}
+
+// What counters of a period watch: the pass that ends it, over its tokens, of which the last one's
+// logits are wanted.
+LaunchSequence pass_sequence(const PointKey& key) {
+  const LlmShape shape = named_llm_shape(key.model);
+  const Strategy strategy = simulated_strategy(key, shape);
+  const std::int64_t tokens = strategy.resa_rectify_every;
+  if (strategy.attention != AttentionMethod::kResa || tokens < 1) {
+    throw Error(ExitCode::kAnswerNo, "a strategy that never rectifies has no period");
+  }
+  const std::int64_t element_bytes = bytes_of(key.dtype);
+  const std::vector<DenseCase> dense(static_cast<std::size_t>(shape.layers),
+                                     rewritten_case(shape, tokens, key.context_len, element_bytes));
+  DraftTree chain;
+  chain.parent = dense.front().parent;
+  chain.depth = dense.front().depth;
+  return step_sequence({.shape = shape,
+                        .tree = std::move(chain),
+                        .context_len = key.context_len,
+                        .element_bytes = element_bytes,
+                        .committed = tokens,
+                        .last_logits_only = true,
+                        .dense = dense});
 }
 
 // Copies of the cache that the sweep rotates through: so many that each is cold again.
@@ -79,10 +120,16 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
           key, known, plan.seed,
           std::min(most, rotates ? rotated_sets(key, known, plan.machine) : 1));
     case WorkloadKind::kDecode:
+    case WorkloadKind::kRectify:
       return decode_sequences(key, plan.seed, cold_bytes, most);
     case WorkloadKind::kStep: {
       std::vector<LaunchSequence> one;
-      one.push_back(verification_sequence(key, known, plan.seed, true));
+      one.push_back(step_point_sequence(key, known, plan.seed, true));
+      return one;
+    }
+    case WorkloadKind::kRectifiedStep: {
+      std::vector<LaunchSequence> one;
+      one.push_back(pass_sequence(key));
       return one;
     }
     case WorkloadKind::kTopk:
@@ -90,8 +137,6 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
     case WorkloadKind::kMachine:
       return kernel_sequences(key, cold_bytes, most);
     case WorkloadKind::kAcceptance:
-    case WorkloadKind::kRectify:
-    case WorkloadKind::kRectifiedStep:
       break;
   }
   throw Error(ExitCode::kAnswerNo,
@@ -131,8 +176,8 @@ std::vector<LaunchSequence> attention_sequences(const PointKey& key, const Known
   return sequences;
 }
 
-LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
-                                     std::uint64_t seed, bool one_launch) {
+LaunchSequence step_point_sequence(const PointKey& key, const KnownBlocks& known,
+                                   std::uint64_t seed, bool one_launch) {
   const LlmShape shape = named_llm_shape(key.model);
   const Strategy strategy = simulated_strategy(key, shape);
   const bool plain = !strategy.draft.speculates() && strategy.form == NsaForm::kFused;
@@ -160,7 +205,8 @@ LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& kno
        .overlap = key.overlap,
        .known = known,
        .seed = seed,
-       .captures = strategy.draft.speculates() ? 3 : 0,
+       .draft = draft_of(strategy, shape, key),
+       .committed = strategy.draft.speculates() ? kCommittedNodes : 1,
        .one_launch = one,
        .dense = std::move(dense)});
 }

@@ -14,7 +14,8 @@ struct SimulationPlan {
   std::uint64_t seed = 1;  // of the sweep
 };
 
-// A step is the target's part of it (step_sequence.h). The key's backend becomes "sim". A point
+// A step that drafts is the one that the host leads, or that of a pair whose draft runs in one
+// launch, as sweeps count them (step_sequence.h). The key's backend becomes "sim". A point
 // that no GPU could run is refused with its reason; so is one that nobody simulates (acceptance).
 // Throws Error(kUsage) for a key that does not parse.
 PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
@@ -25,9 +26,9 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
 std::vector<LaunchSequence> attention_sequences(const PointKey& key, const KnownBlocks& known,
                                                 std::uint64_t seed, std::int64_t sets);
 
-// The launches of the target's part of a step of that key; without `one_launch` a plain one's layer
-// by layer. Refuses likewise.
-LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
-                                     std::uint64_t seed, bool one_launch);
+// The launches of a step of that key; without `one_launch` a plain one's layer by layer. Refuses
+// likewise.
+LaunchSequence step_point_sequence(const PointKey& key, const KnownBlocks& known,
+                                   std::uint64_t seed, bool one_launch);
 
 }  // namespace versieve::engine

@@ -1,5 +1,7 @@
 #include "engine/analyse/sim/step_sequence.h"
 
+#include <algorithm>
+
 #include "engine/analyse/sim/attention_traces.h"
 #include "engine/analyse/sim/decode_sequences.h"
 #include "engine/analyse/sim/dense_traces.h"
@@ -12,11 +14,6 @@ namespace {
 
 constexpr std::int64_t kFloat = 4;
 constexpr std::int64_t kCaptures = 3;  // streams that a draft reads
-
-// CTAs that share a row of logits, of large vocabularies (kernels/top_logits/launch.cu).
-std::int64_t logit_parts(std::int64_t rows) {
-  return rows <= 8 ? 16 : 8;
-}
 
 // A launch as a part of another, whose counters it goes to.
 class PartTrace final : public LaunchTrace {
@@ -73,6 +70,7 @@ class StepBuilder {
     a.element_bytes = e_;
     place_shared(space_, a);
     attention_ = a;
+    keeps_raw_ = shape_.compress_stage == CompressStage::kBeforeRope;
   }
 
   LaunchSequence build();
@@ -89,11 +87,17 @@ class StepBuilder {
               bool swiglu = false);
   void linear_to_norm(std::uint64_t x, std::int64_t k, std::uint64_t captured = 0);
   void embed();
-  void take_apart();
+  void take_apart(std::int64_t layer);
   void compress();
   void attend(std::int64_t layer);
+  void place_layer(std::int64_t layer);
   void commit();
-  std::uint64_t captured_after(std::int64_t layer) const;
+  void commit_path();
+  void read_out();
+  void append_draft_and_tree();
+  std::int64_t slot_of(std::int64_t stream) const;
+  std::uint64_t captured_stream(std::int64_t stream) const;
+  void copy_streams(bool embedding);
 
   const StepCase& s_;
   const LlmShape& shape_;
@@ -103,6 +107,11 @@ class StepBuilder {
   AttentionCase attention_;
   std::vector<DenseCase> dense_;
   std::vector<std::int32_t> refreshed_;  // blocks of the newest refresh layer
+  bool keeps_raw_ = false;               // keys before rotary too
+  struct LayerRows {                     // of an NSA layer: the tree's and the cache's
+    std::uint64_t k_tree, v_tree, raw_tree, k, v, raw;
+  };
+  std::vector<LayerRows> rows_of_layers_;
   LaunchSequence launches_;
   std::uint64_t hidden_, weighted_, joint_, mlp_, captured_, logits_, table_, embedding_;
 };
@@ -150,19 +159,22 @@ void StepBuilder::embed() {
 }
 
 // rope_append, under the range's name.
-void StepBuilder::take_apart() {
+void StepBuilder::take_apart(std::int64_t layer) {
   const std::int64_t angles = shape_.head_dim * kFloat;
   RowLaunch launch{.path = "rope",
                    .rows = rows_,
                    .reads = {rows_of(joint_, joint_width()), {table_, angles, angles}}};
   if (is_dense()) {
-    const DenseBuffers& at = dense_.front().at;
+    const DenseBuffers& at = dense_[static_cast<std::size_t>(layer)].at;
     launch.writes = {rows_of(at.q, shape_.q_width()), rows_of(at.k_tree, shape_.kv_width()),
                      rows_of(at.v_tree, shape_.kv_width())};
   } else {
     const AttentionBuffers& at = attention_.at;
     launch.writes = {rows_of(at.q, shape_.q_width()), rows_of(at.k_tree, shape_.kv_width()),
                      rows_of(at.v_tree, shape_.kv_width()), rows_of(at.gates, gates())};
+    if (keeps_raw_) {
+      launch.writes.push_back(rows_of(rows_of_layers_.back().raw_tree, shape_.kv_width()));
+    }
   }
   launches_.push_back(trace_rows(launch));
 }
@@ -185,18 +197,66 @@ void StepBuilder::compress() {
                   rows_of(attention_.at.v_cmp_tree, shape_.kv_width())}}));
 }
 
-// Where the stream that leaves the layer is kept, or 0. The last layers are taken for those that a
-// draft reads, wherever they are.
-std::uint64_t StepBuilder::captured_after(std::int64_t layer) const {
-  const std::int64_t slot = layer - (shape_.layers - s_.captures);
+// Where the draft keeps a stream (that enters layer `stream`): its first slot, or -1.
+std::int64_t StepBuilder::slot_of(std::int64_t stream) const {
+  if (!s_.draft) {
+    return -1;
+  }
+  const std::int64_t* const first = s_.draft->shape.capture_layers;
+  const std::int64_t* const found = std::find(first, first + kCaptures, stream);
+  return found == first + kCaptures ? -1 : found - first;
+}
+
+std::uint64_t StepBuilder::captured_stream(std::int64_t stream) const {
+  const std::int64_t slot = slot_of(stream);
   return slot < 0 ? 0 : captured_ + static_cast<std::uint64_t>(slot * shape_.hidden * e_);
+}
+
+// Streams that no layer writes: the embedding, or one that is kept once more.
+void StepBuilder::copy_streams(bool embedding) {
+  const std::int64_t width = shape_.hidden * e_;
+  for (std::int64_t slot = 0; s_.draft && slot < kCaptures; ++slot) {
+    const std::int64_t stream = s_.draft->shape.capture_layers[slot];
+    const bool again = slot_of(stream) != slot;
+    if (embedding ? again || stream != 0 : !again) {
+      continue;
+    }
+    launches_.push_back(
+        trace_rows({.path = "copy_rows",
+                    .rows = rows_,
+                    .reads = {{embedding ? hidden_ : captured_stream(stream), width,
+                               embedding ? width : kCaptures * width}},
+                    .writes = {{captured_ + static_cast<std::uint64_t>(slot * width), width,
+                                kCaptures * width}}}));
+  }
+}
+
+// A layer's cache, and its own rows of the tree.
+void StepBuilder::place_layer(std::int64_t layer) {
+  const std::int64_t rows = rows_ * shape_.kv_width();
+  if (is_dense()) {
+    DenseCase& own = dense_[static_cast<std::size_t>(layer)];
+    place_dense_cache(space_, own);
+    own.at.k_tree = place(rows);
+    own.at.v_tree = place(rows);
+    return;
+  }
+  place_cache(space_, attention_);
+  AttentionBuffers& at = attention_.at;
+  at.k_tree = place(rows);
+  at.v_tree = place(rows);
+  const std::uint64_t end = static_cast<std::uint64_t>(s_.context_len * shape_.kv_width() * e_);
+  rows_of_layers_.push_back({.k_tree = at.k_tree,
+                             .v_tree = at.v_tree,
+                             .raw_tree = keeps_raw_ ? place(rows) : 0,
+                             .k = at.k + end,
+                             .v = at.v + end,
+                             .raw = keeps_raw_ ? place(rows) : 0});
 }
 
 void StepBuilder::attend(std::int64_t layer) {
   if (is_dense()) {
-    DenseCase& own = dense_[static_cast<std::size_t>(layer)];
-    place_dense_cache(space_, own);
-    append_attention(own, launches_);
+    append_attention(dense_[static_cast<std::size_t>(layer)], launches_);
     return;
   }
   compress();
@@ -212,16 +272,16 @@ void StepBuilder::attend(std::int64_t layer) {
   }
 }
 
-// A token's rows of all layers to their caches, keys and values, and of ReSA the keys of their
+// The tokens' rows of all layers to their caches, keys and values, and of ReSA the keys of their
 // blocks.
 void StepBuilder::commit() {
   const std::int64_t bytes = shape_.kv_width() * e_;
   const std::uint64_t end = static_cast<std::uint64_t>(s_.context_len * bytes);
   for (const bool values : {false, true}) {
-    RowLaunch launch{.path = "copy_rows"};
+    RowLaunch launch{.path = "copy_rows", .rows = s_.committed};
     for (const DenseCase& layer : dense_) {
-      launch.reads.push_back({values ? layer.at.v_tree : layer.at.k_tree, bytes, 0});
-      launch.writes.push_back({(values ? layer.at.v : layer.at.k) + end, bytes, 0});
+      launch.reads.push_back({values ? layer.at.v_tree : layer.at.k_tree, bytes, bytes});
+      launch.writes.push_back({(values ? layer.at.v : layer.at.k) + end, bytes, bytes});
     }
     launches_.push_back(trace_rows(launch));
   }
@@ -234,30 +294,86 @@ void StepBuilder::commit() {
   }
 }
 
-LaunchSequence StepBuilder::build() {
-  embed();
-  const std::size_t first = launches_.size();
-  for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
-    if (!is_dense()) {
-      place_cache(space_, attention_);
-    }
-    linear(weighted_, shape_.hidden, joint_width(), joint_);
-    take_apart();
-    attend(layer);
-    linear_to_norm(is_dense() ? dense_.front().at.out : attention_.at.out, shape_.q_width());
-    linear(weighted_, shape_.hidden, shape_.intermediate, mlp_, true);
-    linear_to_norm(mlp_, shape_.intermediate, captured_after(layer));
+// Accepted rows of all layers into their caches: a launch a kind of row, or one for all.
+void StepBuilder::commit_path() {
+  const bool one = s_.draft && s_.draft->one_launch;
+  const std::int64_t bytes = shape_.kv_width() * e_;
+  std::vector<std::uint64_t LayerRows::*> from = {&LayerRows::k_tree, &LayerRows::v_tree};
+  std::vector<std::uint64_t LayerRows::*> to = {&LayerRows::k, &LayerRows::v};
+  if (keeps_raw_) {
+    from.push_back(&LayerRows::raw_tree);
+    to.push_back(&LayerRows::raw);
   }
-  for (std::size_t i = first; s_.one_launch && i < launches_.size(); ++i) {
-    launches_[i] = std::make_unique<PartTrace>("decode_layers", std::move(launches_[i]));
+  RowLaunch launch{.path = one ? "commit_path" : "copy_rows", .rows = s_.committed};
+  for (std::size_t kind = 0; kind < from.size(); ++kind) {
+    for (const LayerRows& layer : rows_of_layers_) {
+      launch.reads.push_back({layer.*from[kind], bytes, bytes});
+      launch.writes.push_back({layer.*to[kind], bytes, bytes});
+    }
+    if (!one || kind + 1 == from.size()) {
+      launches_.push_back(trace_rows(launch));
+      launch.reads.clear();
+      launch.writes.clear();
+    }
+  }
+}
+
+void StepBuilder::append_draft_and_tree() {
+  DraftCase draft = *s_.draft;
+  draft.captured = captured_;
+  draft.embedding = embedding_;
+  append_draft(draft, space_, launches_);
+  if (draft.one_launch) {
+    append_finish_tree(rows_, space_, launches_);
+  }
+}
+
+// Logits, and the largest of each row; of a rectification the last row's alone, listed by nobody.
+void StepBuilder::read_out() {
+  if (s_.last_logits_only) {
+    launches_.push_back(trace_linear({.k = shape_.hidden,
+                                      .m = shape_.vocab,
+                                      .element_bytes = e_,
+                                      .x = weighted_,
+                                      .w = place(shape_.vocab * shape_.hidden),
+                                      .y = logits_}));
+    return;
   }
   linear(weighted_, shape_.hidden, shape_.vocab, logits_);
   launches_.push_back(trace_rows({.path = "top_logits",
                                   .rows = rows_,
-                                  .parts = logit_parts(rows_),
+                                  .parts = logit_parts(rows_, shape_.vocab),
                                   .reads = {rows_of(logits_, shape_.vocab)},
                                   .writes = {{captured_, 8, 8}}}));
-  if (is_dense() && rows_ == 1) {
+}
+
+LaunchSequence StepBuilder::build() {
+  if (s_.draft) {
+    append_draft_and_tree();
+  }
+  embed();
+  copy_streams(true);
+  const std::size_t first = launches_.size();
+  for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
+    place_layer(layer);
+    linear(weighted_, shape_.hidden, joint_width(), joint_);
+    take_apart(layer);
+    attend(layer);
+    linear_to_norm(is_dense() ? dense_.front().at.out : attention_.at.out, shape_.q_width());
+    linear(weighted_, shape_.hidden, shape_.intermediate, mlp_, true);
+    linear_to_norm(mlp_, shape_.intermediate, captured_stream(layer + 1));
+  }
+  for (std::size_t i = first; s_.one_launch && i < launches_.size(); ++i) {
+    launches_[i] = std::make_unique<PartTrace>("decode_layers", std::move(launches_[i]));
+  }
+  copy_streams(false);
+  read_out();
+  if (s_.draft && s_.draft->one_launch) {
+    append_accept_tree(rows_, space_, launches_);
+  }
+  if (!is_dense()) {
+    commit_path();
+  } else if (rows_ == s_.committed) {
     commit();
   }
   return std::move(launches_);

@@ -1,9 +1,10 @@
-// The launches of the target's part of a step, in the engine's order: embedding, layers, read-out,
-// the newest logits. Drafting, acceptance and commit are not in it.
+// The launches of a step, in the engine's order: the draft, if there is one, the target's
+// embedding, layers, read-out and newest logits, acceptance where a launch does it, the commit.
 #pragma once
 
 #include "engine/analyse/sim/attended_blocks.h"
 #include "engine/analyse/sim/dense_case.h"
+#include "engine/analyse/sim/draft_sequence.h"
 #include "engine/analyse/sim/simulated_run.h"
 
 namespace versieve::engine {
@@ -22,7 +23,9 @@ struct StepCase {
   std::optional<double> overlap;
   KnownBlocks known;
   std::uint64_t seed = 1;
-  std::int64_t captures = 0;  // streams that are kept for the draft: 0 or 3
+  std::optional<DraftCase> draft;  // its buffers of the target are the step's to place
+  std::int64_t committed = 1;      // tokens of the path that the step commits
+  bool last_logits_only = false;   // and none listed: of a rectification
   // All layers in one launch, whose bytes are those of the launches that it replaces; their times
   // do not add up to its own.
   bool one_launch = false;

@@ -123,7 +123,7 @@ bool LinearTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<A
     append_tile(p_.w, p_.m + first, rows, tile, AccessKind::kStream, out);
   }
   append_tile(p_.x, first_node, std::min(tile_nodes(p_), p_.n - first_node), tile,
-              AccessKind::kBulkRead, out);
+              AccessKind::kKept, out);
   return true;
 }
 

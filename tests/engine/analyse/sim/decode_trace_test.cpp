@@ -5,6 +5,7 @@
 #include "engine/analyse/sim/decode_sequences.h"
 #include "engine/analyse/sim/dense_traces.h"
 #include "engine/analyse/sim/simulate_point.h"
+#include "model/launches/dense_pass.h"
 #include "model/launches/flash_decode.h"
 #include "model/launches/resa_decode.h"
 #include "tests/engine/analyse/sim/touched.h"
@@ -119,4 +120,27 @@ TEST_CASE("decode points that read no dense cache are refused") {
   CHECK(simulate_point(key, {}, plan).status == PointStatus::kRefused);
   key = decode_key("nsa/ar", 4096);
   CHECK(simulate_point(key, {}, plan).status == PointStatus::kRefused);
+}
+
+TEST_CASE("rectification's pass reads each key once from the cache, and its partial results") {
+  for (const std::int64_t tokens : {32, 128, 256}) {
+    PointKey key = decode_key("resa:b16p0.1f" + std::to_string(tokens) + "/ar", 16384);
+    key.workload = WorkloadKind::kRectify;
+    key.num_queries = tokens;
+    std::map<std::string, Touched> touched = touched_of(key);
+    const LlmShape shape = named_llm_shape("dense-1b");
+    const double token = static_cast<double>(2 * shape.kv_width() * 2);
+    const double rows = static_cast<double>(tokens * shape.num_heads);
+    const DensePassCut cut =
+        dense_pass_cut(shape.num_heads, shape.num_kv_heads, tokens, 16384 + tokens);
+    const double partials =
+        traffic::dense_pass_partials(tokens * shape.num_heads, cut.splits, shape.head_dim, true)
+            .total();
+    CAPTURE(tokens);
+    CHECK(touched["dense_pass"].unique_read ==
+          static_cast<double>(16384 + tokens) * token + rows * 64 * 2);
+    CHECK(touched["dense_pass"].written == partials);
+    CHECK(touched["dense_pass_merge"].read == partials);
+    CHECK(touched["dense_pass_merge"].written == rows * 64 * 2);
+  }
 }

@@ -5,6 +5,7 @@
 
 using versieve::engine::L2Partition;
 using versieve::engine::line_hash;
+using versieve::engine::LineStay;
 
 namespace {
 
@@ -102,4 +103,58 @@ TEST_CASE("a set with too many dirty lines cleans the least recent and keeps it"
   CHECK(outcome.cleaned_dirty == 0b0011);
   CHECK(read(cache, 2, 0b0011).hit == 0b0011);
   CHECK(cache.dirty_sectors() == 8);
+}
+
+TEST_CASE("lines that leave first have three ways of a set and no more") {
+  constexpr std::int64_t kManyWays = 8;
+  L2Partition cache(kManyWays * 128, kManyWays, 1, kManyWays);
+  const auto stream = [&](std::uint64_t line) {
+    return cache.read(line, line_hash(line), 0xF, LineStay::kLeavesFirst);
+  };
+  for (std::uint64_t line = 1; line <= 8; ++line) {
+    read(cache, line);
+  }
+  for (std::uint64_t line = 100; line < 150; ++line) {
+    CHECK(stream(line).hit == 0);
+  }
+  for (std::uint64_t line = 4; line <= 8; ++line) {
+    CHECK(cache.find(line, line_hash(line), 0xF) == 0xF);
+  }
+  for (std::uint64_t line = 147; line < 150; ++line) {
+    CHECK(cache.find(line, line_hash(line), 0xF) == 0xF);
+  }
+  CHECK(cache.find(146, line_hash(146), 0xF) == 0);
+  read(cache, 9);  // takes the place of one of them
+  CHECK(cache.find(147, line_hash(147), 0xF) == 0);
+  CHECK(cache.find(4, line_hash(4), 0xF) == 0xF);
+}
+
+TEST_CASE("a stream of lines that leave first takes over lines that nobody asks for") {
+  L2Partition cache = one_set();
+  const auto stream = [&](std::uint64_t line) {
+    cache.read(line, line_hash(line), 0xF, LineStay::kLeavesFirst);
+  };
+  read(cache, 1);
+  for (std::uint64_t line = 100; line < 250; ++line) {
+    stream(line);
+  }
+  CHECK(read(cache, 1).hit == 0xF);  // asked for again
+  for (std::uint64_t line = 300; line < 450; ++line) {
+    stream(line);
+  }
+  CHECK(cache.find(1, line_hash(1), 0xF) == 0xF);
+  for (std::uint64_t line = 450; line < 550; ++line) {
+    stream(line);
+  }
+  CHECK(cache.find(1, line_hash(1), 0xF) == 0);
+}
+
+TEST_CASE("lines that leave last are spared while there are others") {
+  L2Partition cache = one_set();
+  cache.read(1, line_hash(1), 0xF, LineStay::kLeavesLast);
+  for (std::uint64_t line = 2; line < 40; ++line) {
+    read(cache, line);
+  }
+  CHECK(cache.find(1, line_hash(1), 0xF) == 0xF);
+  CHECK(cache.find(36, line_hash(36), 0xF) == 0);
 }

@@ -1,4 +1,4 @@
-// The target's part of a step: its launches in the engine's order, and the bytes of its weights.
+// A step that drafts nothing: its launches in the engine's order, and the bytes of its weights.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -26,7 +26,7 @@ PointKey step_key(const std::string& strategy, std::int64_t context) {
 
 TEST_CASE("a step's launches are the engine's") {
   const LaunchSequence launches =
-      verification_sequence(step_key("nsa/ar/bfs/c1/(FR)*", 1024), {}, 1, false);
+      step_point_sequence(step_key("nsa/ar/bfs/c1/(FR)*", 1024), {}, 1, false);
   std::map<std::string, int> counts;
   for (const auto& launch : launches) {
     counts[launch->shape().path] += 1;
@@ -40,12 +40,13 @@ TEST_CASE("a step's launches are the engine's") {
   CHECK(counts["nsa_attend"] == 8);
   CHECK(counts["nsa_reuse"] == 8);
   CHECK(counts["top_logits"] == 1);
+  CHECK(counts["copy_rows"] == 3);  // keys, values and keys before rotary, to the caches
 }
 
 TEST_CASE("one launch for a plain step's layers asks for what its parts ask for") {
   const PointKey key = step_key("nsa/ar/bfs/c1/(FR)*", 1024);
-  const LaunchSequence parts = verification_sequence(key, {}, 1, false);
-  const LaunchSequence launches = verification_sequence(key, {}, 1, true);
+  const LaunchSequence parts = step_point_sequence(key, {}, 1, false);
+  const LaunchSequence launches = step_point_sequence(key, {}, 1, true);
   REQUIRE(parts.size() == launches.size());
   std::map<std::string, int> counts;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -62,7 +63,7 @@ TEST_CASE("one launch for a plain step's layers asks for what its parts ask for"
   CHECK(counts["decode_layers"] == 16 * 5 + 8 * 2 + 8);
   // Trees keep their launches.
   for (const auto& launch :
-       verification_sequence(step_key("nsa/d3k2n4/bfs/c1/F*", 1024), {}, 1, true)) {
+       step_point_sequence(step_key("nsa/d3k2n4/bfs/c1/F*", 1024), {}, 1, true)) {
     CHECK(launch->shape().path != "decode_layers");
   }
 }
@@ -72,7 +73,7 @@ TEST_CASE("a step over a dense cache commits its token's rows once for all layer
     PointKey key = step_key(method + "/ar", 4096);
     key.model = "dense-1b";
     std::map<std::string, int> counts;
-    for (const auto& launch : verification_sequence(key, {}, 1, true)) {
+    for (const auto& launch : step_point_sequence(key, {}, 1, true)) {
       counts[launch->shape().path] += 1;
     }
     CAPTURE(method);
@@ -85,6 +86,28 @@ TEST_CASE("a step over a dense cache commits its token's rows once for all layer
     CHECK(counts["copy_rows"] == 2);
     CHECK(counts["decode_layers"] == 0);
   }
+}
+
+TEST_CASE("a period's pass runs its tokens as a chain and wants one row of logits") {
+  PointKey key = step_key("resa:b16p0.1f32/ar", 4096);
+  key.workload = WorkloadKind::kRectifiedStep;
+  key.model = "dense-1b";
+  const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h100-sxm"))};
+  const PointMeasurement point = simulate_point(key, {}, plan);
+  REQUIRE(point.status == PointStatus::kOk);
+  std::map<std::string, std::int64_t> counts;
+  for (const RangeMeasurement& range : point.ranges) {
+    counts[range.path] = range.launches;
+  }
+  // Ranges of the sweep `terms`, but for block_keys.
+  CHECK(counts == std::map<std::string, std::int64_t>{{"rms_norm", 1},
+                                                      {"linear", 65},
+                                                      {"rope", 16},
+                                                      {"dense_pass", 16},
+                                                      {"dense_pass_merge", 16},
+                                                      {"copy_rows", 2}});
+  key.strategy = "resa:b16p0.1f0/ar";
+  CHECK(simulate_point(key, {}, plan).status == PointStatus::kRefused);
 }
 
 TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") {
