@@ -83,6 +83,7 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
   switch (strategy.attention) {
     case AttentionMethod::kResa:
       a.key_block = strategy.resa_key_block;
+      a.launch_by_launch = strategy.form == NsaForm::kVanilla;
       a.blocks = drawn_blocks(
           a, resa_active_blocks(context_len, a.key_block, strategy.resa_active_ratio), seed);
       break;
@@ -114,6 +115,8 @@ void append_attention(const DenseCase& a, LaunchSequence& out) {
   if (a.rewrites && takes_dense_pass(a.shape.num_heads, a.shape.num_kv_heads, a.shape.head_dim,
                                      a.num_queries(), a.element_bytes)) {
     append_dense_pass(a, out);
+  } else if (a.key_block > 0 && a.launch_by_launch) {
+    append_resa_launches(a, out);
   } else if (a.key_block > 0) {
     out.push_back(trace_resa_decode(a));
   } else {

@@ -36,6 +36,7 @@ struct DenseCase {
   bool listed = false;               // `tokens` are the committed tokens that are attended
   std::vector<std::int32_t> tokens;  // ascending
   std::int64_t key_block = 0;        // b of ReSA
+  bool launch_by_launch = false;     // of its four parts
   std::vector<std::int32_t> blocks;  // [G, active], ascending in each KV head
   DenseBuffers at;
 

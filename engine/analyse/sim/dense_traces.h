@@ -14,6 +14,13 @@ void append_flash_decode(const DenseCase& a, LaunchSequence& out);
 void append_dense_pass(const DenseCase& a, LaunchSequence& out);
 // ReSA's one query: its blocks are chosen. The keys of the newest token's block afterwards.
 std::unique_ptr<LaunchTrace> trace_resa_decode(const DenseCase& a);
+// The same launch by launch: resa_score, resa_select, resa_attend, resa_combine.
+void append_resa_launches(const DenseCase& a, LaunchSequence& out);
+// Tokens of a KV head's chosen blocks, the newest one included, and places [first, end) of that
+// list: which blocks, their keys and values.
+std::int64_t listed_tokens(const DenseCase& a);
+void append_listed_tokens(const DenseCase& a, std::int64_t g, std::int64_t first, std::int64_t end,
+                          AccessKind kind, std::vector<Access>& out);
 std::unique_ptr<LaunchTrace> trace_block_keys(const DenseCase& a);
 // A layer's part of a launch for all of them.
 void append_block_keys(const DenseCase& a, RowLaunch& out);

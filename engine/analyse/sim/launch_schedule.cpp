@@ -244,7 +244,9 @@ ScheduledLaunch Schedule::run(double begin) {
   VERSIEVE_ASSERT(std::all_of(counters_.begin(), counters_.end(),
                               [](const auto& counter) { return counter.second.waiters.empty(); }),
                   "whoever waits is waited for by nobody that waits for it");
-  memory_.count_launch();
+  if (!shape_.goes_on) {
+    memory_.count_launch();
+  }
   return {resident, static_cast<double>(shape_.ctas) / static_cast<double>(resident), end_};
 }
 

@@ -18,8 +18,8 @@ constexpr std::int64_t kCaptures = 3;  // streams that a draft reads
 // A launch as a part of another, whose counters it goes to.
 class PartTrace final : public LaunchTrace {
  public:
-  PartTrace(const char* path, std::unique_ptr<LaunchTrace> part)
-      : LaunchTrace(renamed(part->shape(), path)), part_(std::move(part)) {}
+  PartTrace(const char* path, bool goes_on, std::unique_ptr<LaunchTrace> part)
+      : LaunchTrace(part_of(part->shape(), path, goes_on)), part_(std::move(part)) {}
   bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override {
     return part_->append_step(cta, step, out);
   }
@@ -32,8 +32,9 @@ class PartTrace final : public LaunchTrace {
   }
 
  private:
-  static LaunchShape renamed(LaunchShape shape, const char* path) {
+  static LaunchShape part_of(LaunchShape shape, const char* path, bool goes_on) {
     shape.path = path;
+    shape.goes_on = goes_on;
     return shape;
   }
   std::unique_ptr<LaunchTrace> part_;
@@ -364,7 +365,7 @@ LaunchSequence StepBuilder::build() {
     linear_to_norm(mlp_, shape_.intermediate, captured_stream(layer + 1));
   }
   for (std::size_t i = first; s_.one_launch && i < launches_.size(); ++i) {
-    launches_[i] = std::make_unique<PartTrace>("decode_layers", std::move(launches_[i]));
+    launches_[i] = std::make_unique<PartTrace>("decode_layers", i > first, std::move(launches_[i]));
   }
   copy_streams(false);
   read_out();

@@ -39,8 +39,7 @@ class ResaTrace final : public LaunchTrace {
         active_(static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads),
         free_(ceil_of(a.context_len + 1, a.key_block) - 1),
         share_(ceil_of(free_, kCluster)) {
-    const std::int64_t blocks = free_ + 1;
-    tokens_ = active_ * a_.key_block - (blocks * a_.key_block - a_.context_len - 1);
+    tokens_ = listed_tokens(a_);
     chunk_ = std::max<std::int64_t>(1, ceil_of(tokens_, kTile * kChunks)) * kTile;
     chunks_ = ceil_of(tokens_, chunk_);
   }
@@ -61,7 +60,6 @@ class ResaTrace final : public LaunchTrace {
   void append_list(std::int64_t g, std::int64_t rank, std::vector<Access>& out) const;
   void append_tiles(std::int64_t g, std::int64_t rank, std::int64_t step,
                     std::vector<Access>& out) const;
-  void append_tile(std::int64_t g, std::int64_t tile, std::vector<Access>& out) const;
   void append_partials(std::int64_t g, std::int64_t chunk, std::vector<Access>& out) const;
   void append_merge(std::int64_t g, std::int64_t rank, std::vector<Access>& out) const;
   void append_queries(std::int64_t g, std::vector<Access>& out) const {
@@ -96,28 +94,6 @@ void ResaTrace::append_list(std::int64_t g, std::int64_t rank, std::vector<Acces
   append_write(a_.at.indices + static_cast<std::uint64_t>(at * 4), (to - from) * 4, out);
 }
 
-void ResaTrace::append_tile(std::int64_t g, std::int64_t tile, std::vector<Access>& out) const {
-  const std::int64_t first = tile * kTile;
-  const std::int64_t end = std::min(tokens_, first + kTile);
-  const std::int64_t block = a_.key_block;
-  append_read(a_.at.indices + static_cast<std::uint64_t>((g * (free_ + 1) + first / block) * 4),
-              (ceil_of(end, block) - first / block) * 4, out);
-  for (const std::uint64_t cache : {a_.at.k, a_.at.v}) {
-    for (std::int64_t token = first; token < end;) {
-      const std::int64_t listed = a_.blocks[static_cast<std::size_t>(g * active_ + token / block)];
-      const std::int64_t place = listed * block + token % block;
-      const std::int64_t count = std::min(end - token, block - token % block);
-      append_dense_rows(a_, cache, g, place, std::min(count, a_.context_len - place),
-                        AccessKind::kBulkRead, out);
-      token += count;
-    }
-    if (end == tokens_) {
-      append_dense_rows(a_, cache == a_.at.k ? a_.at.k_tree : a_.at.v_tree, g, 0, 1,
-                        AccessKind::kRead, out);
-    }
-  }
-}
-
 // A warp stores a sector of eight rows at a time; two
 // neighbours leave together.
 void ResaTrace::append_partials(std::int64_t g, std::int64_t chunk,
@@ -144,7 +120,8 @@ void ResaTrace::append_tiles(std::int64_t g, std::int64_t rank, std::int64_t ste
     if (step == 0) {
       append_queries(g, out);
     }
-    append_tile(g, tile, out);
+    append_listed_tokens(a_, g, tile * kTile, std::min(tokens_, (tile + 1) * kTile),
+                         AccessKind::kBulkRead, out);
     if (step % chunk_tiles + 1 == chunk_tiles || (tile + 1) * kTile >= tokens_) {
       append_partials(g, chunk, out);
     }
@@ -192,6 +169,34 @@ std::unique_ptr<LaunchTrace> trace_resa_decode(const DenseCase& a) {
   VERSIEVE_ASSERT(a.num_queries() == 1 && a.key_block > 0 && !a.blocks.empty(),
                   "one query attends chosen blocks");
   return std::make_unique<ResaTrace>(a);
+}
+
+std::int64_t listed_tokens(const DenseCase& a) {
+  const std::int64_t blocks = ceil_of(a.context_len + 1, a.key_block);
+  const std::int64_t active = static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads;
+  return active * a.key_block - (blocks * a.key_block - a.context_len - 1);
+}
+
+void append_listed_tokens(const DenseCase& a, std::int64_t g, std::int64_t first, std::int64_t end,
+                          AccessKind kind, std::vector<Access>& out) {
+  const std::int64_t block = a.key_block;
+  const std::int64_t active = static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads;
+  const std::int64_t row = ceil_of(a.context_len + 1, block);  // of the lists
+  append_read(a.at.indices + static_cast<std::uint64_t>((g * row + first / block) * 4),
+              (ceil_of(end, block) - first / block) * 4, out);
+  for (const std::uint64_t cache : {a.at.k, a.at.v}) {
+    for (std::int64_t token = first; token < end;) {
+      const std::int64_t listed = a.blocks[static_cast<std::size_t>(g * active + token / block)];
+      const std::int64_t place = listed * block + token % block;
+      const std::int64_t count = std::min(end - token, block - token % block);
+      append_dense_rows(a, cache, g, place, std::min(count, a.context_len - place), kind, out);
+      token += count;
+    }
+    if (end == listed_tokens(a)) {
+      append_dense_rows(a, cache == a.at.k ? a.at.k_tree : a.at.v_tree, g, 0, 1, AccessKind::kRead,
+                        out);
+    }
+  }
 }
 
 void append_block_keys(const DenseCase& a, RowLaunch& out) {

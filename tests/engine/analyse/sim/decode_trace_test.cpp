@@ -144,3 +144,26 @@ TEST_CASE("rectification's pass reads each key once from the cache, and its part
     CHECK(touched["dense_pass_merge"].written == rows * 64 * 2);
   }
 }
+
+TEST_CASE("ReSA launch by launch moves what its parts are said to move") {
+  for (const std::int64_t context : {4096, 65536}) {
+    const std::string text = "resa:b16p0.1f0/ar";
+    std::map<std::string, Touched> parts =
+        touched_of(decode_key(text + "/bfs/c1/F*/form=vanilla", context));
+    const LlmShape shape = named_llm_shape("dense-1b");
+    const std::int64_t blocks = context / 16 + 1;
+    const double keys = static_cast<double>((blocks - 1) * 2 * shape.kv_width() * 2);
+    const double queries = static_cast<double>(shape.q_width() * 2);
+    CAPTURE(context);
+    CHECK(parts["resa_score"].unique_read == keys + queries);
+    CHECK(parts["resa_score"].written == static_cast<double>((blocks - 1) * 8 * 4));
+    CHECK(parts["resa_select"].read == parts["resa_score"].written);
+    CHECK(parts["resa_combine"].read == parts["resa_attend"].written);
+    CHECK(parts["resa_combine"].written == queries);
+    CHECK(parts.count("resa_decode") == 0);
+    const std::int64_t tokens = resa_active_blocks(context, 16, 0.1) * 16 - 15;  // the newest alone
+    const double attended = static_cast<double>(tokens * 2 * shape.kv_width() * 2);
+    CHECK(parts["resa_attend"].unique_read >= attended + queries);
+    CHECK(parts["resa_attend"].unique_read == Approx(attended + queries).epsilon(0.01));
+  }
+}
