@@ -49,8 +49,10 @@ TEST_CASE("one launch for a plain step's layers asks for what its parts ask for"
   const LaunchSequence launches = step_point_sequence(key, {}, 1, true);
   REQUIRE(parts.size() == launches.size());
   std::map<std::string, int> counts;
+  int begun = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     counts[launches[i]->shape().path] += 1;
+    begun += launches[i]->shape().goes_on ? 0 : 1;
     std::vector<Access> a, b;
     parts[i]->append_step(0, 0, a);
     launches[i]->append_step(0, 0, b);
@@ -61,6 +63,7 @@ TEST_CASE("one launch for a plain step's layers asks for what its parts ask for"
   CHECK(counts["linear"] == 1);  // the head
   CHECK(counts["top_logits"] == 1);
   CHECK(counts["decode_layers"] == 16 * 5 + 8 * 2 + 8);
+  CHECK(begun == 1 + 1 + 1 + 1 + 3);  // embedding, layers, head, its largest, commits
   // Trees keep their launches.
   for (const auto& launch :
        step_point_sequence(step_key("nsa/d3k2n4/bfs/c1/F*", 1024), {}, 1, true)) {
@@ -85,6 +88,38 @@ TEST_CASE("a step over a dense cache commits its token's rows once for all layer
     CHECK(counts["block_keys"] == (method == "dense" ? 0 : 1));
     CHECK(counts["copy_rows"] == 2);
     CHECK(counts["decode_layers"] == 0);
+  }
+}
+
+TEST_CASE("of a long history only the end is run, and it leaves what all of it leaves") {
+  MemoryMachine machine = memory_machine(hardware_by_key("h100-sxm"));
+  machine.l2_bytes = 1 << 20;
+  CollectedRuns runs;
+  const auto matrix = [](std::uint64_t w, std::int64_t n) {
+    return trace_linear({.n = n, .k = 1024, .m = 1024, .x = 1ULL << 32, .w = w, .y = 1ULL << 34});
+  };
+  constexpr std::uint64_t kWeights = 1ULL << 33, kBytes = 2 << 20;
+  for (std::uint64_t set = 0; set < 40; ++set) {
+    runs.sets.emplace_back();
+    runs.sets.back().push_back(matrix(kWeights + set * kBytes, 16));
+    runs.uncounted.push_back(static_cast<std::size_t>(set));
+  }
+  runs.sets.emplace_back();
+  runs.sets.back().push_back(matrix(kWeights + 39 * kBytes, 64));
+  runs.counted = {40};
+  const std::vector<SimulatedRange> cut = collect(machine, collection_warmed_up(), runs);
+
+  MemorySystem memory(machine);
+  double now = 0.0;
+  for (const LaunchSequence& set : runs.sets) {
+    const std::vector<SimulatedRange> whole = run_sequence(machine, memory, set, now);
+    if (&set == &runs.sets.back()) {
+      const MemoryCounters& a = cut.front().counters;
+      const MemoryCounters& b = whole.front().counters;
+      CHECK(a.dram_read_bytes == Approx(b.dram_read_bytes).epsilon(0.01));
+      CHECK(a.l2_requests == Approx(b.l2_requests).epsilon(0.01));
+      CHECK(a.l2_hit_rate() == Approx(b.l2_hit_rate()).margin(0.005));
+    }
   }
 }
 
