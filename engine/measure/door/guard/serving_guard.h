@@ -1,0 +1,190 @@
+// What a server drafts in a request's next step, by what it knows just then: how many requests run,
+// how long the context is, and what this request's steps yielded. Header-only C++20, nothing else
+// of this project is needed; serving_guard_c.h is the same for C. Rows are those of a serving
+// schedule
+// (`versieve export --format cpp` or csv). A step is a few comparisons, without allocation.
+//
+// Of each cell of the schedule the guard takes the choice that promises most tokens a plain step:
+// (1 + share x (tokens - 1)) / break_even, where `share` is what this request's drafts accepted
+// against what the schedule expects, over the last some fifty steps and kPriorSteps steps as
+// expected. Within a cell it moves only when another choice promises kMargin more for kPatience
+// steps; when the requests or the context enter another cell it chooses at once. Plain steps say
+// nothing of drafts: what is known fades, and the schedule's own choice is tried again.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace versieve_serving {
+
+inline constexpr double kPriorSteps = 17.0;  // as model/plan/runtime_guard.h, of measured texts
+inline constexpr double kFade = 0.98;        // of what a step said, each step later
+inline constexpr double kMargin = 0.03;      // by which another choice must promise more
+inline constexpr int kPatience = 5;          // steps in a row that it must
+
+struct Choice {
+  int depth = 0;
+  int width = 0;
+  int nodes = 1;            // with the root; 1: no draft
+  double tokens = 1.0;      // a step, bonus counted, as the schedule expects
+  double break_even = 1.0;  // its step's time in plain steps
+};
+
+struct Cell {
+  std::int64_t context_high = 0;     // contexts up to this, above the cell before
+  std::int64_t requests_high = 0;    // likewise
+  std::size_t first = 0, count = 0;  // its choices
+};
+
+// The schedule, shared by all requests of a server.
+class Table {
+ public:
+  // Rows of any type with the fields of an exported schedule. `fault`: why they are no schedule,
+  // and then the table is empty and answers plain decoding.
+  template <class Row>
+  static Table of(std::span<const Row> rows, std::string& fault) {
+    Table out;
+    fault.clear();
+    for (std::size_t i = 0; i < rows.size() && fault.empty(); ++i) {
+      fault = out.add(rows[i], i);
+    }
+    if (fault.empty() && rows.empty()) {
+      fault = "a schedule has at least one row";
+    }
+    if (!fault.empty()) {
+      out.cells_.clear();
+      out.choices_.clear();
+    }
+    return out;
+  }
+
+  // The cell of so long a context and so many requests. Beyond the last context the last one's
+  // cells stand in; beyond the most requests nothing is known: none.
+  const Cell* find(std::int64_t context, std::int64_t requests) const {
+    if (cells_.empty()) {
+      return nullptr;
+    }
+    const std::int64_t most = cells_.back().context_high;
+    const auto found = std::find_if(cells_.begin(), cells_.end(), [&](const Cell& cell) {
+      return std::min(context, most) <= cell.context_high && requests <= cell.requests_high;
+    });
+    const auto bucket = std::find_if(cells_.begin(), cells_.end(), [&](const Cell& cell) {
+      return std::min(context, most) <= cell.context_high;
+    });
+    return found != cells_.end() && found->context_high == bucket->context_high ? &*found : nullptr;
+  }
+  std::span<const Choice> choices(const Cell& cell) const {
+    return std::span<const Choice>(choices_).subspan(cell.first, cell.count);
+  }
+  std::size_t cell_count() const { return cells_.size(); }
+
+ private:
+  template <class Row>
+  std::string add(const Row& row, std::size_t index) {
+    const std::string place = "row " + std::to_string(index) + ": ";
+    const double tokens = static_cast<double>(row.tokens);
+    const double break_even = static_cast<double>(row.break_even);
+    const bool is_choice = row.nodes >= 1 && row.depth >= 0 && row.width >= 0 && tokens >= 1.0 &&
+                           tokens <= 1e6 && break_even > 0.0 && break_even <= 1e6;
+    if (!is_choice || row.context_high < 1 || row.requests_high < 1) {
+      return place + "no draft of at least one token a step that takes some time";
+    }
+    const bool same = !cells_.empty() && cells_.back().context_high == row.context_high &&
+                      cells_.back().requests_high == row.requests_high;
+    if (!same) {
+      const bool ascends = cells_.empty() || row.context_high > cells_.back().context_high ||
+                           (row.context_high == cells_.back().context_high &&
+                            row.requests_high > cells_.back().requests_high);
+      if (!ascends) {
+        return place + "cells ascend by context, then by requests";
+      }
+      cells_.push_back({row.context_high, row.requests_high, choices_.size(), 0});
+    }
+    choices_.push_back({static_cast<int>(row.depth), static_cast<int>(row.width),
+                        static_cast<int>(row.nodes), tokens, break_even});
+    cells_.back().count += 1;
+    return "";
+  }
+
+  std::vector<Cell> cells_;
+  std::vector<Choice> choices_;
+};
+
+// Of one request. REQUIRES: the table outlives it.
+class Guard {
+ public:
+  explicit Guard(const Table& table) : table_(&table) {}
+
+  // What the next step drafts. Plain decoding where nothing is known.
+  Choice next(std::int64_t context, std::int64_t requests) {
+    const Cell* cell = table_->find(context, requests);
+    if (cell == nullptr) {
+      cell_ = nullptr;
+      active_ = {};
+      return active_;
+    }
+    const std::span<const Choice> choices = table_->choices(*cell);
+    std::size_t best = 0;
+    std::size_t own = choices.size();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      best = promise(choices[i]) > promise(choices[best]) ? i : best;
+      own = is_same(choices[i], active_) ? i : own;
+    }
+    const bool stays = cell == cell_ && own < choices.size();
+    if (!stays) {
+      wishes_ = 0;
+      cell_ = cell;
+      active_ = choices[best];
+      return active_;
+    }
+    active_ = choices[own];
+    const bool wishes = promise(choices[best]) > (1.0 + kMargin) * promise(active_);
+    wishes_ = wishes ? wishes_ + 1 : 0;
+    if (wishes_ >= kPatience) {
+      wishes_ = 0;
+      active_ = choices[best];
+    }
+    return active_;
+  }
+
+  // The step that next() chose yielded so many tokens, bonus counted. False: no number of tokens
+  // that it can have yielded, and nothing was learnt.
+  bool observe(double tokens) {
+    if (!(tokens >= 1.0 && tokens <= static_cast<double>(active_.depth) + 1.0)) {
+      return false;
+    }
+    const bool drafted = active_.nodes > 1;
+    const double forgotten = (1.0 - kFade) * kPriorSteps;
+    got_ = kFade * got_ + (drafted ? tokens - 1.0 : forgotten);
+    expected_ = kFade * expected_ + (drafted ? active_.tokens - 1.0 : forgotten);
+    return true;
+  }
+
+  // What this request's drafts accept against what the schedule expects; 1: as much.
+  double share() const { return got_ / std::max(expected_, kLeastExpected); }
+
+ private:
+  static constexpr double kLeastExpected = 1e-6;  // of a draft that nobody expects anything of
+
+  static bool is_same(const Choice& a, const Choice& b) {
+    return a.depth == b.depth && a.width == b.width && a.nodes == b.nodes;
+  }
+  double promise(const Choice& c) const {
+    const double most = static_cast<double>(c.depth) + 1.0;
+    return std::min(most, 1.0 + share() * (c.tokens - 1.0)) / c.break_even;
+  }
+
+  const Table* table_;
+  const Cell* cell_ = nullptr;
+  Choice active_;
+  // Tokens beyond the bonus, faded; at first those of kPriorSteps steps as expected, of one each.
+  double got_ = kPriorSteps, expected_ = kPriorSteps;
+  int wishes_ = 0;  // steps in a row that another choice promised more
+};
+
+}  // namespace versieve_serving
