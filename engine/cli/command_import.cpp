@@ -103,8 +103,9 @@ Run declare_import(CLI::App& app, const CommandContext&) {
          "csv (a line a step), sglang (bench_speculative's or bench_serving's JSON Lines, a "
          "server's log or its responses), vllm (the /metrics page, a server's log, `vllm bench "
          "serve`'s JSON, "
-         "metrics.speculative_decoding of responses), trtllm (iteration statistics) or "
-         "profile (speculation_profile.json): engine/analyse/import/README.md")
+         "metrics.speculative_decoding of responses), trtllm (iteration statistics), "
+         "profile (speculation_profile.json) or sequoia (an acceptance vector as printed): "
+         "engine/analyse/import/README.md")
       ->required();
   app.add_option("--db", options->database, "database that takes the points; made if not there")
       ->required();
@@ -118,7 +119,8 @@ Run declare_import(CLI::App& app, const CommandContext&) {
                  "tokens before the steps, where the file neither says nor shows them");
   app.add_option("--draft", request.draft,
                  "what was drafted, as d5k1n6 (depth, width, nodes with the root), where the file "
-                 "does not say it");
+                 "does not say it; ar takes the times of a server without speculation");
+  app.add_option("--steps", request.steps, "of a vector of Sequoia: the steps that it rests on");
   app.add_option("--before", options->before,
                  "an earlier scrape of the same /metrics page, to be taken off FILE's counts");
   app.add_option("FILE", options->file, "the record to import")->required();

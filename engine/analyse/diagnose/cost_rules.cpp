@@ -8,6 +8,7 @@
 #include "engine/analyse/fit/statistics.h"
 #include "engine/io/formatted.h"
 #include "model/cost/crossover.h"
+#include "model/words/request_range.h"
 
 namespace versieve::engine {
 namespace {
@@ -34,7 +35,8 @@ const PointMeasurement* plain_step(const std::vector<PointMeasurement>& steps,
     const Strategy s = Strategy::parse(m.key.strategy);
     if (!s.draft.speculates() && s.attention == own.attention && s.form == own.form &&
         !m.time_ns.empty() && m.key.context_len == beside.key.context_len &&
-        m.key.dtype == beside.key.dtype && m.key.launch == beside.key.launch) {
+        m.key.dtype == beside.key.dtype && m.key.launch == beside.key.launch &&
+        requests_of(m.key.regime) == requests_of(beside.key.regime)) {
       return &m;
     }
   }
@@ -95,9 +97,11 @@ std::string split_of(const PointMeasurement& step) {
 }
 
 std::string described(const Pace& p) {
-  return formatted("%s at context %lld takes %.2f plain steps and yields %.2f tokens (%.2f x)",
+  const std::optional<RequestRange> requests = requests_of(p.step->key.regime);
+  return formatted("%s at context %lld%s takes %.2f plain steps and yields %.2f tokens (%.2f x)",
                    p.step->key.strategy.c_str(), static_cast<long long>(p.step->key.context_len),
-                   p.plain_steps, p.tokens, p.gain());
+                   requests ? (", " + text_of(*requests) + ",").c_str() : "", p.plain_steps,
+                   p.tokens, p.gain());
 }
 
 }  // namespace

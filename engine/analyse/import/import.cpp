@@ -55,11 +55,12 @@ ImportedPoints read_vllm(const ImportText& input) {
   }
 }
 
-constexpr std::array<Format, 5> kFormats = {{{"csv", read_step_log, true, {}},
+constexpr std::array<Format, 6> kFormats = {{{"csv", read_step_log, true, {}},
                                              {"sglang", read_sglang, false, kSglangContext},
                                              {"vllm", read_vllm, false, {}},
                                              {"trtllm", read_trtllm_iterations, false, {}},
-                                             {"profile", read_speculation_profile, false, {}}}};
+                                             {"profile", read_speculation_profile, false, {}},
+                                             {"sequoia", read_sequoia_vector, false, {}}}};
 
 const Format& format_named(const std::string& name) {
   for (const Format& format : kFormats) {
@@ -67,8 +68,9 @@ const Format& format_named(const std::string& name) {
       return format;
     }
   }
-  throw Error(ExitCode::kUsage,
-              "unknown format '" + name + "': the formats are csv, sglang, vllm, trtllm, profile");
+  throw Error(
+      ExitCode::kUsage,
+      "unknown format '" + name + "': the formats are csv, sglang, vllm, trtllm, profile, sequoia");
 }
 
 // A name goes into the database as it is: one line of UTF-8.
@@ -94,8 +96,11 @@ AttentionMethod attention_of(const ImportRequest& request) {
   return name == "nsa" ? AttentionMethod::kNsa : AttentionMethod::kDense;
 }
 
-// "d5k1n6", as in a strategy's text.
+// "d5k1n6", as in a strategy's text; "ar" of a server that does not speculate.
 DraftChoice draft_of(const std::string& text) {
+  if (text == "ar") {
+    return {};
+  }
   try {
     const Strategy strategy = Strategy::parse("dense/" + text + "/bfs/c1/F*");
     if (strategy.draft.speculates()) {
@@ -105,9 +110,20 @@ DraftChoice draft_of(const std::string& text) {
   }
   throw Error(
       ExitCode::kUsage,
-      "--draft is d<depth>k<width>n<nodes, the root counted>, as d5k1n6 of a chain of five, "
-      "not '" +
+      "--draft is d<depth>k<width>n<nodes, the root counted>, as d5k1n6 of a chain of five, or "
+      "ar of a server without speculation, not '" +
           text + "'");
+}
+
+// Records of a server without speculation that have its times.
+void check_plain(const std::string& file, RecordKind kind) {
+  if (kind != RecordKind::kSglangLog && kind != RecordKind::kSglangServing &&
+      kind != RecordKind::kVllmBench) {
+    throw Error(ExitCode::kUsage,
+                "--draft ar takes the times of a server without speculation, which SGLang's log "
+                "and results of bench_serving and `vllm bench serve` have: " +
+                    file + " is none of them");
+  }
 }
 
 void check_request(const ImportRequest& request, const Format& format) {
@@ -122,6 +138,13 @@ void check_request(const ImportRequest& request, const Format& format) {
   if (request.context_len && (*request.context_len < 1 || *request.context_len > kMaxContext)) {
     throw Error(ExitCode::kUsage,
                 "--context is a number of tokens from 1 to " + std::to_string(kMaxContext));
+  }
+  constexpr std::int64_t kMostSteps = 1'000'000'000'000;
+  if (request.steps &&
+      (request.format != "sequoia" || *request.steps < 1 || *request.steps > kMostSteps)) {
+    throw Error(ExitCode::kUsage,
+                "--steps is how many steps a vector of Sequoia rests on, 1 to 10^12: every other "
+                "format counts its own");
   }
   if (!request.before.empty() && request.format != "vllm") {
     throw Error(ExitCode::kUsage, "--before is an earlier /metrics page of vLLM: --format vllm");
@@ -159,6 +182,9 @@ json source_of(const ImportRequest& request, const Format& format, const std::st
   }
   if (request.draft) {
     source["draft"] = *request.draft;
+  }
+  if (request.steps) {
+    source["steps"] = *request.steps;
   }
   if (!before.empty()) {
     source["before_sha256"] = sha256_hex(before);
@@ -210,6 +236,9 @@ ImportedRun read_import(const ImportRequest& request) {
   const std::optional<DraftChoice> draft =
       request.draft ? std::optional(draft_of(*request.draft)) : std::nullopt;
   const std::string text = read_record(request.file, request.format);
+  if (draft && !draft->speculates()) {
+    check_plain(request.file.string(), record_kind(text));
+  }
   const std::string before =
       request.before.empty() ? std::string() : read_record(request.before, request.format);
   ImportedPoints read = format.read({.file = request.file.string(),
@@ -217,7 +246,8 @@ ImportedRun read_import(const ImportRequest& request) {
                                      .before = before,
                                      .attention = attention,
                                      .context_len = request.context_len,
-                                     .draft = draft});
+                                     .draft = draft,
+                                     .steps = request.steps});
   join_same_keys(read.points);
   check_not_empty(request.file.string(), read);
   ImportedRun out{.record = record_of(request, source_of(request, format, text, before), read),

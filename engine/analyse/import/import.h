@@ -14,7 +14,7 @@
 namespace versieve::engine {
 
 struct ImportRequest {
-  std::string format;  // csv, sglang, vllm, trtllm, profile
+  std::string format;  // csv, sglang, vllm, trtllm, profile, sequoia
   std::filesystem::path file;
   std::string device;  // where it was measured, as stated
   std::string model;   // of the pair, as stated
@@ -22,6 +22,7 @@ struct ImportRequest {
   std::optional<std::string> attention;     // dense (if not said), nsa; csv says it itself
   std::optional<std::int64_t> context_len;  // csv says it itself, and some others show it
   std::optional<std::string> draft;         // d5k1n6: what was drafted, where the file does not say
+  std::optional<std::int64_t> steps;        // that a record rests on which does not count them
   std::filesystem::path before;             // an earlier scrape of the same counters; or empty
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/words/error.h"
+#include "model/words/request_range.h"
 
 namespace versieve::engine {
 namespace {
@@ -98,6 +99,11 @@ PointMeasurement imported_step(const Strategy& strategy, std::int64_t context_le
   return point;
 }
 
+PointMeasurement step_of_token_time(const Strategy& strategy, std::int64_t context_len,
+                                    double token_ms, double length) {
+  return imported_step(strategy, context_len, {1e6 * token_ms * length});
+}
+
 AcceptanceMeasurement acceptance_of_mean(double accepted_per_step, std::int64_t steps) {
   return {.steps = steps,
           .generated_tokens = std::llround(accepted_per_step * static_cast<double>(steps)),
@@ -118,9 +124,7 @@ std::int64_t context_of(const ImportText& input, std::optional<double> shown_tok
 
 void set_concurrency(PointMeasurement& point, std::int64_t low, std::int64_t high) {
   if (high > 1) {
-    point.key.regime =
-        "concurrency " +
-        (low == high ? std::to_string(high) : std::to_string(low) + " to " + std::to_string(high));
+    point.key.regime = text_of(RequestRange{low, high});
   }
 }
 

@@ -24,6 +24,10 @@ struct ImportText {
   AttentionMethod attention = AttentionMethod::kDense;
   std::optional<std::int64_t> context_len;
   std::optional<DraftChoice> draft;
+  std::optional<std::int64_t> steps;
+
+  // A server without speculation, as `--draft ar` states: its times alone are taken.
+  bool is_plain() const { return draft && !draft->speculates(); }
 };
 
 struct ImportedPoints {
@@ -47,6 +51,7 @@ ImportedPoints read_vllm_bench(const ImportText& input);           //
 ImportedPoints read_vllm_requests(const ImportText& input);        //
 ImportedPoints read_trtllm_iterations(const ImportText& input);    // trtllm
 ImportedPoints read_speculation_profile(const ImportText& input);  // profile
+ImportedPoints read_sequoia_vector(const ImportText& input);       // sequoia
 
 // The canonical strategy of a foreign tree: level by level, each row its own group, no reuse.
 Strategy imported_strategy(AttentionMethod attention, const DraftChoice& draft);
@@ -62,6 +67,10 @@ PointMeasurement imported_acceptance(const Strategy& strategy, std::int64_t cont
                                      AcceptanceMeasurement acceptance);
 PointMeasurement imported_step(const Strategy& strategy, std::int64_t context_len,
                                std::vector<double> time_ns);
+// Time of a step from that of a token in the mean, which a benchmark of requests gives (median or
+// mean): plain decoding's if `length` is 1.
+PointMeasurement step_of_token_time(const Strategy& strategy, std::int64_t context_len,
+                                    double token_ms, double length);
 // Of a length that the source gives as a mean alone.
 AcceptanceMeasurement acceptance_of_mean(double accepted_per_step, std::int64_t steps);
 

@@ -153,6 +153,33 @@ std::vector<JsonRow> json_rows(std::string_view text, const std::string& file) {
   return rows;
 }
 
+std::optional<double> token_time(const JsonRow& row, const char* record) {
+  constexpr double kLeastMs = 1e-3, kMostMs = 1e6;
+  for (const char* name : {"median_tpot_ms", "mean_tpot_ms"}) {
+    if (has_number(row.object, name)) {
+      return number_field(row, name, record, kLeastMs, kMostMs);
+    }
+  }
+  return {};
+}
+
+std::string unread_fields(const nlohmann::json& object, std::initializer_list<const char*> read) {
+  constexpr std::size_t kMostNamed = 8;
+  std::string names;
+  std::size_t others = 0;
+  for (const auto& [name, value] : object.items()) {
+    if (std::find(read.begin(), read.end(), name) != read.end()) {
+      continue;
+    }
+    if (++others <= kMostNamed) {
+      names += (names.empty() ? "" : ", ") + shown(name);
+    }
+  }
+  const std::string more =
+      others > kMostNamed ? " and " + std::to_string(others - kMostNamed) + " more" : "";
+  return others == 0 ? "" : "fields that are not read: " + names + more;
+}
+
 bool has_number(const json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number();

@@ -3,7 +3,9 @@
 // is needed refuses them.
 #pragma once
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,10 +28,19 @@ double number_field(const JsonRow& row, const char* name, const char* record, do
                     double high);
 std::int64_t count_field(const JsonRow& row, const char* name, const char* record, std::int64_t low,
                          std::int64_t high);
+// A benchmark's time of a token after the first, in ms (median_tpot_ms, else mean_tpot_ms), which
+// both SGLang's and vLLM's have; none where it has neither.
+std::optional<double> token_time(const JsonRow& row, const char* record);
+inline constexpr const char* kTokenTimes =
+    "a step's time is the benchmark's time of a token x the tokens of a step, so what prefills and "
+    "the queue took of it is counted in";
 // Objects with such a field, at any depth of the row.
 std::vector<JsonRow> rows_with(const JsonRow& row, const char* name);
 // [j]: a count, of a field that is a list of counts, or an object of them by j (up to 256).
 std::vector<std::int64_t> histogram_field(const JsonRow& row, const char* name);
+// "fields that are not read: a, b" of an object's other fields, eight at most; empty: there are
+// none.
+std::string unread_fields(const nlohmann::json& object, std::initializer_list<const char*> read);
 // Is the field there, and a number?
 bool has_number(const nlohmann::json& object, const char* name);
 

@@ -15,7 +15,7 @@ struct Known {
   const char* advice;  // where none does
 };
 
-constexpr std::array<Known, 17> kKnown = {{
+constexpr std::array<Known, 18> kKnown = {{
     {RecordKind::kStepLog, "a log of steps in this project's own columns", "csv", ""},
     {RecordKind::kVllmPage, "a /metrics page of vLLM", "vllm", ""},
     {RecordKind::kVllmLog, "a log of a vLLM server", "vllm", ""},
@@ -38,6 +38,7 @@ constexpr std::array<Known, 17> kKnown = {{
      "(enable_iter_perf_stats: "
      "true, then GET /metrics), whose specDecodingStats has both"},
     {RecordKind::kSpeculationProfile, "a speculation_profile.json", "profile", ""},
+    {RecordKind::kSequoiaVector, "an acceptance vector of Sequoia", "sequoia", ""},
     {RecordKind::kServingSummary, "the printed summary of a serving benchmark", nullptr,
      "give its JSON (SGLang's bench_serving --output-file, vLLM's --save-result)"},
     {RecordKind::kPrometheusAnswer, "an answer of Prometheus' query interface", nullptr,
@@ -108,6 +109,9 @@ RecordKind text_kind(std::string_view text) {
     }
   }
   const std::string_view first = text.substr(0, text.find('\n'));
+  if (without_blanks(text).starts_with("tensor([")) {
+    return RecordKind::kSequoiaVector;
+  }
   return holds(first, "emitted") && holds(first, "strategy") ? RecordKind::kStepLog
                                                              : RecordKind::kUnknown;
 }
@@ -121,7 +125,9 @@ std::string no_text(std::string_view bytes) {
   static constexpr std::array<Magic, 9> kMagic = {
       {{"\x1F\x8B", "compressed (gzip): unpack it first (gunzip)"},
        {"\x28\xB5\x2F\xFD", "compressed (zstd): unpack it first"},
-       {"PK\x03\x04", "a zip archive: unpack it first"},
+       {"PK\x03\x04",
+        "a zip archive: unpack it first, or, of a tensor that torch.save wrote, give what "
+        "printing it shows"},
        {"BZh", "compressed (bzip2): unpack it first"},
        {"\xFD"
         "7zXZ",

@@ -22,6 +22,7 @@ enum class RecordKind {
   kTrtllmIterations,
   kTrtllmPage,
   kSpeculationProfile,
+  kSequoiaVector,
   kServingSummary,
   kPrometheusAnswer,
   kSglangServerInfo,

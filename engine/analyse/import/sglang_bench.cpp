@@ -104,12 +104,8 @@ ImportedPoints read_sglang_bench(const ImportText& input) {
     const std::int64_t batch = key.second;
     out.points.push_back(imported_acceptance(rows.strategy, context_len, rows.acceptance));
     set_concurrency(out.points.back(), batch, batch);
-    if (batch == 1) {
-      out.points.push_back(imported_step(rows.strategy, context_len, std::move(rows.time_ns)));
-    } else {
-      out.left_out["step times of batch size " + std::to_string(batch) + ", not 1"] +=
-          static_cast<std::int64_t>(rows.time_ns.size());
-    }
+    out.points.push_back(imported_step(rows.strategy, context_len, std::move(rows.time_ns)));
+    set_concurrency(out.points.back(), batch, batch);
   }
   out.remarks = {
       "acc_length counts the bonus token, and so do the points",

@@ -1,5 +1,8 @@
 // A log of an SGLang server: its "Decode batch" lines, each of the mean accepted length over the
-// last steps of all requests that ran. README.md says which words are read.
+// last steps of all requests that ran, and of the tokens that they gave a second. After SGLang
+// 0.5.23's metrics_reporter: gen throughput is tokens over the time since the line before, so
+// what a step took is requests x accept len / gen throughput, with prefills in between counted in.
+// README.md says which words are read.
 #include <algorithm>
 #include <cmath>
 
@@ -30,6 +33,7 @@ std::optional<std::int64_t> setting(const LinePlace& place, const std::string& l
 struct Lines {
   double steps = 0.0, tokens = 0.0;              // of all requests
   double context = 0.0, context_requests = 0.0;  // tokens in the cache, and of how many requests
+  std::vector<double> step_ns;
 };
 
 std::int64_t range_end(std::int64_t requests) {
@@ -42,7 +46,8 @@ std::int64_t range_end(std::int64_t requests) {
 
 class DecodeLog {
  public:
-  explicit DecodeLog(const ImportText& input) : file_(input.file), draft_(input.draft) {}
+  explicit DecodeLog(const ImportText& input)
+      : file_(input.file), draft_(input.draft), plain_(input.is_plain()) {}
 
   void take(const LinePlace& place, const std::string& line) {
     if (line.find("Decode batch") == std::string::npos) {
@@ -51,12 +56,15 @@ class DecodeLog {
     }
     const std::optional<std::string> running = value_after(line, "#running-req:");
     const std::optional<std::string> length = value_after(line, "accept len:");
-    if (!running || !length) {
+    if (length && plain_) {
+      place.refuse("has an accept len, so the server speculated: leave --draft ar out");
+    }
+    if (!running || (!length && !plain_)) {
       without_length_ += 1;
       return;
     }
     const std::int64_t requests = whole_number(place, "#running-req", *running, 0, kMaxRequests);
-    const double tokens = decimal_number(place, "accept len", *length, 0.0, 1e6);
+    const double tokens = plain_ ? 1.0 : decimal_number(place, "accept len", *length, 0.0, 1e6);
     if (requests == 0 || tokens == 0.0) {
       idle_ += 1;
       return;
@@ -67,6 +75,7 @@ class DecodeLog {
     lines.steps += static_cast<double>(requests);
     lines.tokens += tokens * static_cast<double>(requests);
     add_context(place, line, requests, lines);
+    add_time(place, line, static_cast<double>(requests) * tokens, lines);
     rows_ += 1;
   }
 
@@ -74,7 +83,7 @@ class DecodeLog {
     if (rows_ == 0) {
       refuse(without_length_ > 0
                  ? "is a log of an SGLang server whose 'Decode batch' lines have no 'accept len': "
-                   "it did not speculate"
+                   "it did not speculate; --draft ar takes its times as plain decoding's"
                  : "is a log of an SGLang server that decoded nothing");
     }
     if (!draft_ && steps_ && topk_) {
@@ -90,15 +99,24 @@ class DecodeLog {
     check_length(place, "accept len", *draft_, longest_);
     ImportedPoints out{.rows_taken = rows_};
     for (const auto& [end, lines] : groups_) {
-      out.points.push_back(point_of(strategy, input, end, lines));
+      add_points_of(strategy, input, end, lines, out);
+    }
+    if (out.points.empty()) {
+      refuse("has no 'gen throughput' beside its requests, so no step was timed");
     }
     if (idle_ > 0) {
       out.left_out["lines of an idle server"] = idle_;
     }
     out.remarks = {
-        "accept len counts the bonus token, and so do the points",
-        "a line is taken for " + std::to_string(interval()) +
-            " batches of the requests that ran (decode_log_interval), without a histogram"};
+        "a step took requests x accept len / gen throughput, which counts prefills in "
+        "between: the median of the lines is the one to trust"};
+    if (!plain_) {
+      out.remarks.insert(
+          out.remarks.begin(),
+          {"accept len counts the bonus token, and so do the points",
+           "a line is taken for " + std::to_string(interval()) +
+               " batches of the requests that ran (decode_log_interval), without a histogram"});
+    }
     return out;
   }
 
@@ -123,17 +141,32 @@ class DecodeLog {
     }
     first_ = first_ == 0 ? place.line : first_;
   }
-  PointMeasurement point_of(const Strategy& strategy, const ImportText& input, std::int64_t end,
-                            const Lines& lines) const {
+  static void add_time(const LinePlace& place, const std::string& line, double tokens,
+                       Lines& lines) {
+    const std::optional<std::string> rate = value_after(line, "gen throughput (token/s):");
+    const double per_second =
+        rate ? decimal_number(place, "gen throughput", *rate, 0.0, kMaxTokens) : 0.0;
+    if (per_second > 0.0) {
+      lines.step_ns.push_back(1e9 * tokens / per_second);
+    }
+  }
+  void add_points_of(const Strategy& strategy, const ImportText& input, std::int64_t end,
+                     const Lines& lines, ImportedPoints& out) const {
     const std::optional<double> context = lines.context_requests > 0.0
                                               ? lines.context / lines.context_requests
                                               : std::optional<double>();
-    PointMeasurement point = imported_acceptance(
-        strategy, context_of(input, context),
-        acceptance_of_mean(lines.tokens / lines.steps,
-                           std::llround(lines.steps * static_cast<double>(interval()))));
-    set_concurrency(point, end <= 2 ? end : end / 2 + 1, end);
-    return point;
+    const std::int64_t fewest = end <= 2 ? end : end / 2 + 1;
+    if (!plain_) {
+      out.points.push_back(imported_acceptance(
+          strategy, context_of(input, context),
+          acceptance_of_mean(lines.tokens / lines.steps,
+                             std::llround(lines.steps * static_cast<double>(interval())))));
+      set_concurrency(out.points.back(), fewest, end);
+    }
+    if (!lines.step_ns.empty()) {
+      out.points.push_back(imported_step(strategy, context_of(input, context), lines.step_ns));
+      set_concurrency(out.points.back(), fewest, end);
+    }
   }
   std::int64_t interval() const { return interval_.value_or(kUsualInterval); }
   [[noreturn]] void refuse(const std::string& what) const {
@@ -142,6 +175,7 @@ class DecodeLog {
 
   std::string file_;
   std::optional<DraftChoice> draft_;
+  bool plain_ = false;
   std::optional<std::int64_t> steps_, topk_, tokens_, interval_;
   std::map<std::int64_t, Lines> groups_;  // by the range's end
   double longest_ = 0.0;

@@ -1,5 +1,6 @@
-// Results of SGLang's bench_serving: JSON Lines, a run a row, with the server's mean accepted
-// length and, under server_info, what it was started with. README.md says which fields are read.
+// Results of SGLang's bench_serving (0.5.23, sglang.benchmark.serving): JSON Lines, a run a row, with
+// the server's mean accepted length and, under server_info, what it was started with; of a server
+// without speculation its times alone. README.md says which fields are read.
 #include <algorithm>
 #include <cmath>
 
@@ -20,8 +21,8 @@ double accepted_length(const JsonRow& row) {
   const auto found = row.object.find("accept_length");
   if (found == row.object.end() || found->is_null()) {
     row.place.refuse(
-        "is a result of bench_serving without an accept_length: the server did not speculate, or "
-        "its /server_info was not read");
+        "is a result of bench_serving without an accept_length: the server did not speculate "
+        "(--draft ar takes its times as plain decoding's), or its /server_info was not read");
   }
   return number_field(row, "accept_length", kRecord, 1.0, 1e6);
 }
@@ -71,31 +72,61 @@ std::optional<double> context_shown(const JsonRow& row) {
          number_field(row, "completed", kRecord, 1.0, kMost);
 }
 
+void check_no_length(const JsonRow& row) {
+  if (has_number(row.object, "accept_length")) {
+    row.place.refuse("has an accept_length, so the server speculated: leave --draft ar out");
+  }
+}
+
+// Where it was said how many requests ran.
+void add_time(const JsonRow& row, const ImportText& input, const Strategy& strategy, double length,
+              std::optional<std::int64_t> concurrency, ImportedPoints& out) {
+  const std::optional<double> token_ms = token_time(row, kRecord);
+  if (!token_ms || !concurrency) {
+    out.left_out[token_ms ? "times of nobody knows how many requests"
+                          : "runs without token times"] += 1;
+    return;
+  }
+  out.points.push_back(
+      step_of_token_time(strategy, context_of(input, context_shown(row)), *token_ms, length));
+  set_concurrency(out.points.back(), *concurrency, *concurrency);
+}
+
 }  // namespace
 
 ImportedPoints read_sglang_serving(const ImportText& input) {
   ImportedPoints out;
   out.details["rows"] = json::array();
   for (const JsonRow& row : json_rows(input.text, input.file)) {
+    const std::optional<std::int64_t> concurrency = concurrency_of(row);
+    if (input.is_plain()) {
+      check_no_length(row);
+      add_time(row, input, imported_strategy(input.attention, {}), 1.0, concurrency, out);
+      out.rows_taken += 1;
+      continue;
+    }
     const double length = accepted_length(row);
     const DraftChoice draft = draft_of(row, input);
     const Strategy strategy = strategy_of(row.place, input.attention, draft);
     check_length(row.place, "accept_length", draft, length);
     const double tokens = number_field(row, "total_output_tokens", kRecord, 1.0, kMost);
-    const std::optional<std::int64_t> concurrency = concurrency_of(row);
     PointMeasurement point = imported_acceptance(
         strategy, context_of(input, context_shown(row)),
         acceptance_of_mean(length, std::max<std::int64_t>(1, std::llround(tokens / length))));
     set_concurrency(point, concurrency.value_or(0), concurrency.value_or(0));
     out.points.push_back(std::move(point));
+    add_time(row, input, strategy, length, concurrency, out);
     out.details["rows"].push_back(
         {{"concurrency", concurrency ? json(*concurrency) : json()}, {"accept_length", length}});
     out.rows_taken += 1;
   }
-  out.remarks = {
-      "accept_length counts the bonus token, and so do the points",
-      "accept_length is the server's mean since it was started, warm-up and earlier runs included; "
-      "no times are taken: those of requests are not those of steps"};
+  out.remarks = {kTokenTimes};
+  if (!input.is_plain()) {
+    out.remarks.insert(out.remarks.begin(),
+                       {"accept_length counts the bonus token, and so do the points",
+                        "accept_length is the server's mean since it was started, warm-up and "
+                        "earlier runs included"});
+  }
   return out;
 }
 

@@ -52,14 +52,21 @@ PointMeasurement point_of(const JsonRow& row, const ImportText& input) {
 
 ImportedPoints read_speculation_profile(const ImportText& input) {
   ImportedPoints out;
+  std::string unread;
   for (const JsonRow& row : json_rows(input.text, input.file)) {
     out.points.push_back(point_of(row, input));
     out.rows_taken += 1;
+    unread = unread_fields(row.object, {"schema_version", "measured", "num_speculative_tokens",
+                                        "acceptance_length_histogram", "conditional_accept_rates",
+                                        "marginal_accept_rates", "mean_acceptance_length"});
   }
   if (out.points.size() > 1) {
     throw Error(ExitCode::kBadInput, input.file + ": holds several profiles: import each alone");
   }
   out.remarks = {"acceptance lengths count the bonus token, in the file as in the points"};
+  if (!unread.empty()) {
+    out.remarks.push_back(unread);
+  }
   return out;
 }
 

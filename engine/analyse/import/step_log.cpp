@@ -149,12 +149,8 @@ class StepLog {
       if (steps.time_ns.empty()) {
         continue;
       }
-      if (concurrency == 1) {
-        out.points.push_back(imported_step(strategy, context_len, std::move(steps.time_ns)));
-      } else {
-        out.left_out["step times of several requests at a time"] +=
-            static_cast<std::int64_t>(steps.time_ns.size());
-      }
+      out.points.push_back(imported_step(strategy, context_len, std::move(steps.time_ns)));
+      set_concurrency(out.points.back(), concurrency, concurrency);
     }
     out.remarks = {"emitted counts the bonus token, and so do the points"};
     return out;

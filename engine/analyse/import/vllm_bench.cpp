@@ -1,5 +1,6 @@
-// A result of `vllm bench serve` (one JSON object, or one a line): the counters' growth over the
-// run, with the number of requests at a time. README.md says which fields are read.
+// A result of `vllm bench serve` (0.33.0; one JSON object, or one a line): the counters' growth
+// over the run, with the number of requests at a time; of a server without speculation its times
+// alone. README.md says which fields are read.
 #include <cmath>
 
 #include "engine/analyse/import/chain_counts.h"
@@ -53,14 +54,43 @@ std::optional<double> context_shown(const JsonRow& row) {
   return (number_field(row, "total_input_tokens", kRecord, 0.0, kMost) + 0.5 * answer) / requests;
 }
 
+// The chain's own points, or none of a server without speculation.
+ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
+  const std::int64_t context_len = context_of(input, context_shown(row));
+  const std::optional<double> token_ms = token_time(row, kRecord);
+  if (input.is_plain()) {
+    if (has_number(row.object, "spec_decode_num_drafts")) {
+      row.place.refuse("counts drafts, so the server speculated: leave --draft ar out");
+    }
+    ImportedPoints out;
+    if (token_ms && has_number(row.object, "max_concurrency")) {
+      out.points.push_back(
+          step_of_token_time(imported_strategy(input.attention, {}), context_len, *token_ms, 1.0));
+    } else {
+      out.left_out["runs without token times, or of nobody knows how many requests"] = 1;
+    }
+    return out;
+  }
+  const ChainCounts counts = counts_of(row);
+  ImportedPoints out = chain_points(counts, input, context_len, row.place.text());
+  const std::int64_t levels = static_cast<std::int64_t>(counts.accepted.size());
+  if (token_ms && has_number(row.object, "max_concurrency")) {
+    const double length =
+        1.0 + static_cast<double>(*counts.accepted_tokens) / static_cast<double>(counts.drafts);
+    out.points.push_back(step_of_token_time(
+        imported_strategy(input.attention, {.depth = levels, .width = 1, .nodes = levels + 1}),
+        context_len, *token_ms, length));
+  }
+  return out;
+}
+
 }  // namespace
 
 ImportedPoints read_vllm_bench(const ImportText& input) {
   ImportedPoints out;
   out.details["rows"] = nlohmann::json::array();
   for (const JsonRow& row : json_rows(input.text, input.file)) {
-    ImportedPoints read = chain_points(counts_of(row), input, context_of(input, context_shown(row)),
-                                       row.place.text());
+    ImportedPoints read = read_row(row, input);
     nlohmann::json concurrency;
     if (has_number(row.object, "max_concurrency")) {
       concurrency = count_field(row, "max_concurrency", kRecord, 1, kMaxConcurrency);
@@ -73,9 +103,11 @@ ImportedPoints read_vllm_bench(const ImportText& input) {
     out.details["rows"].push_back({{"max_concurrency", concurrency}});
     add_points(out, std::move(read));
   }
-  out.remarks.push_back(
-      "spec_decode_acceptance_length counts the bonus token, and so do the points; no times are "
-      "taken: those of requests are not those of steps");
+  if (!input.is_plain()) {
+    out.remarks.push_back(
+        "spec_decode_acceptance_length counts the bonus token, and so do the points");
+  }
+  out.remarks.push_back(kTokenTimes);
   return out;
 }
 

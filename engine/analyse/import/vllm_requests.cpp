@@ -1,5 +1,9 @@
-// Responses of a vLLM server started with --per-request-spec-decode-metrics: the object
-// metrics.speculative_decoding of each, wherever a program that kept them has put it.
+// Responses of a vLLM server (0.33) started with --per-request-spec-decode-metrics: the object
+// metrics.speculative_decoding of each, wherever a program that kept them has put it. AIPerf's
+// SpecDecodeAcceptanceRecord (2026), which it fills of vLLM's and of TensorRT-LLM's responses, has
+// the same fields.
+#include <set>
+
 #include "engine/analyse/import/chain_counts.h"
 #include "engine/analyse/import/json_rows.h"
 #include "model/words/error.h"
@@ -63,13 +67,26 @@ ChainCounts counts_of(const JsonRow& row) {
                      ", but acceptance_histogram has " + std::to_string(counts.drafts) + " steps");
   }
   counts.draft_tokens = count_field(row, "num_draft_tokens", kRecord, 0, kMostSteps);
+  if (has_number(row.object, "num_accepted_draft_tokens")) {
+    counts.accepted_tokens = count_field(row, "num_accepted_draft_tokens", kRecord, 0, kMostSteps);
+  }
   counts.reached = reached_of(row, counts.accepted.size(), steps);
   return counts;
+}
+
+// The fields of vLLM's object and of AIPerf's record.
+std::string unread_of(const JsonRow& metrics) {
+  return unread_fields(
+      metrics.object,
+      {"acceptance_histogram", "num_spec_steps", "num_spec_tokens", "num_draft_tokens",
+       "num_accepted_draft_tokens", "per_step_drafted", "per_step_accepted", "engine",
+       "mean_acceptance_length", "draft_acceptance_rate", "completion_tokens"});
 }
 
 }  // namespace
 
 ImportedPoints read_vllm_requests(const ImportText& input) {
+  std::set<std::string> unread;
   std::map<std::size_t, ChainCounts> chains;  // by positions
   ImportedPoints out;
   for (const JsonRow& row : json_rows(input.text, input.file)) {
@@ -81,6 +98,7 @@ ImportedPoints read_vllm_requests(const ImportText& input) {
         continue;
       }
       chains[counts.accepted.size()].add(counts);
+      unread.insert(unread_of(metrics));
       out.rows_taken += 1;
     }
     if (found.empty()) {
@@ -92,6 +110,8 @@ ImportedPoints read_vllm_requests(const ImportText& input) {
   }
   out.remarks.push_back(
       "acceptance_histogram leaves the bonus token out; the points count it, as everywhere here");
+  unread.erase("");
+  out.remarks.insert(out.remarks.end(), unread.begin(), unread.end());
   return out;
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("requests that cannot be are usage, files without rows are bad input")
   const ImportRequest log = files.request("a.csv", "csv", kLog);
   ImportRequest wrong = log;
   wrong.format = "xml";
-  check(wrong, ExitCode::kUsage, "the formats are csv, sglang, vllm, trtllm, profile");
+  check(wrong, ExitCode::kUsage, "the formats are csv, sglang, vllm, trtllm, profile, sequoia");
   wrong = log;
   wrong.attention = "dense";
   check(wrong, ExitCode::kUsage, "no --attention, no --context and no --draft beside it");
@@ -115,8 +115,10 @@ TEST_CASE("requests that cannot be are usage, files without rows are bad input")
   ImportRequest draft = files.request("b.jsonl", "sglang", kRow);
   draft.draft = "5";
   check(draft, ExitCode::kUsage, "--draft is d<depth>k<width>n<nodes");
-  draft.draft = "ar";
+  draft.draft = "ar1";
   check(draft, ExitCode::kUsage, "--draft is d<depth>k<width>n<nodes");
+  draft.draft = "ar";
+  check(draft, ExitCode::kUsage, "times of a server without speculation");
   draft.draft.reset();
   draft.before = draft.file;
   check(draft, ExitCode::kUsage, "--before is an earlier /metrics page");
@@ -129,7 +131,9 @@ TEST_CASE("the requests at a time are part of the regime, and rows alike are one
   ImportRequest request = files.request("b.jsonl", "sglang", batch + "\n" + batch);
   request.regime = "code";
   const ImportedRun run = read_import(request);
-  REQUIRE(run.points.size() == 1);
+  REQUIRE(run.points.size() == 2);
+  CHECK(run.points[1].time_ns.size() == 2);
+  CHECK(run.points[1].key.regime == "code, concurrency 8");
   CHECK(run.points[0].key.regime == "code, concurrency 8");
   CHECK(run.points[0].acceptance->steps == 2 * 205);
 }

@@ -63,18 +63,19 @@ TEST_CASE("plain decoding is ar, and further fields are passed over") {
   CHECK(read.points.at(0).acceptance->accepted_per_step == 1.0);
 }
 
-TEST_CASE("rows of larger batches are acceptance at that concurrency, without times") {
+TEST_CASE("rows of larger batches are acceptance and times at that concurrency") {
   const ImportedPoints read = read_with(read_sglang_bench, row(settings(4, 3, 1, 4), kResults) +
                                                                row(settings(1, 3, 1, 4), kResults) +
                                                                row(settings(4, 5, 1, 6), kResults));
   CHECK(read.rows_taken == 3);
-  CHECK(read.left_out ==
-        std::map<std::string, std::int64_t>{{"step times of batch size 4, not 1", 2}});
-  REQUIRE(read.points.size() == 4);
+  CHECK(read.left_out.empty());
+  REQUIRE(read.points.size() == 6);
   CHECK(read.points[0].key.regime.empty());
   CHECK(read.points[1].key.workload == WorkloadKind::kStep);
   CHECK(read.points[2].key.regime == "concurrency 4");
   CHECK(read.points[2].acceptance->accepted_per_step == Approx(2.5));
+  CHECK(read.points[3].key.workload == WorkloadKind::kStep);
+  CHECK(read.points[3].key.regime == "concurrency 4");
 }
 
 TEST_CASE("every wrong row is refused with what is wrong") {

@@ -14,6 +14,7 @@ std::string run(const std::string& length, const std::string& concurrency,
   return R"({"backend": "sglang", "request_rate": Infinity, "max_concurrency": )" + concurrency +
          R"(, "server_info": )" + server +
          R"(, "completed": 10, "total_input_tokens": 40000, "total_output_tokens": 3600,)"
+         R"("mean_tpot_ms": 99, "median_tpot_ms": 5, )"
          R"("concurrency": 2.4, "accept_length": )" +
          length + "}\n";
 }
@@ -34,14 +35,17 @@ TEST_CASE("a run of bench_serving is its server's tree at its concurrency") {
   const ImportedPoints read = read_sglang_serving(
       {.file = "f", .text = run("3.6", "1") + run("3.0", "16") + run("2.4", "null")});
   CHECK(read.rows_taken == 3);
-  REQUIRE(read.points.size() == 3);
+  REQUIRE(read.points.size() == 6);
+  CHECK(read.points[1].time_ns == std::vector<double>{5e6 * 3.6});
+  CHECK(read.points[3].key.workload == WorkloadKind::kStep);
+  CHECK(read.points[3].key.regime == "concurrency 16");
   CHECK(read.points[0].key.strategy == "dense/d5k8n32/bfs/c1/F*");
   CHECK(read.points[0].key.context_len == 5120);  // 4,000 and half of 360, rounded up
   CHECK(read.points[0].key.regime.empty());
   CHECK(read.points[0].acceptance->steps == 1000);
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(3.6));
-  CHECK(read.points[1].key.regime == "concurrency 16");
-  CHECK(read.points[2].key.regime == "concurrency 2");  // the mean, where no limit was set
+  CHECK(read.points[2].key.regime == "concurrency 16");
+  CHECK(read.points[4].key.regime == "concurrency 2");  // the mean, where no limit was set
   CHECK(test::contains(read.remarks.at(0), "counts the bonus token"));
 }
 
@@ -68,14 +72,18 @@ TEST_CASE("a log's decode lines are weighed by their requests and distinguished 
                        .text = kArguments + decode(1, "2.00") + decode(1, "3.00", 6000) +
                                decode(3, "2.00", 6000) + decode(0, "0.00") + "other lines\n"});
   CHECK(read.rows_taken == 3);
-  REQUIRE(read.points.size() == 2);
+  REQUIRE(read.points.size() == 4);
   CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.5));
   CHECK(read.points[0].acceptance->steps == 20);
   CHECK(read.points[0].key.context_len == 5120);
-  CHECK(read.points[1].key.regime == "concurrency 3 to 4");
-  CHECK(read.points[1].acceptance->steps == 30);
-  CHECK(read.points[1].key.context_len == 2048);
+  // 100 tokens a second: two tokens of one request take 20 ms.
+  CHECK(read.points[1].time_ns == std::vector<double>{20e6, 30e6});
+  CHECK(read.points[2].key.regime == "concurrency 3 to 4");
+  CHECK(read.points[2].acceptance->steps == 30);
+  CHECK(read.points[2].key.context_len == 2048);
+  CHECK(read.points[3].key.regime == "concurrency 3 to 4");
+  CHECK(read.points[3].time_ns == std::vector<double>{60e6});
   CHECK(read.left_out == std::map<std::string, std::int64_t>{{"lines of an idle server", 1}});
 }
 
@@ -88,6 +96,39 @@ TEST_CASE("a log that does not say enough is refused with what it lacks") {
        {kArguments + decode(1, "4.30"), "accept len is more than the 4 tokens"},
        {kArguments + decode(1, "0.30"), "accept len is 0.3, not a number from 1"},
        {kArguments + decode(1, "x"), "accept len is 'x', not a number"}});
+}
+
+TEST_CASE("a log of a server without speculation is plain decoding's times, where that is stated") {
+  const std::string line =
+      "[2026-01-02 10:00:01] Decode batch, #running-req: 4, #token: 8000, token usage: 0.01, cuda "
+      "graph: True, gen throughput (token/s): 400.00, #queue-req: 0\n";
+  const ImportedPoints read =
+      read_sglang_log({.file = "f", .text = line + line, .draft = DraftChoice{}});
+  CHECK(read.rows_taken == 2);
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].key.strategy == "dense/ar");
+  CHECK(read.points[0].key.workload == WorkloadKind::kStep);
+  CHECK(read.points[0].key.regime == "concurrency 3 to 4");
+  CHECK(read.points[0].time_ns == std::vector<double>{10e6, 10e6});
+  const auto plain = [](const std::string& text) {
+    return std::string(test::error_of([&] {
+                         read_sglang_log({.file = "f", .text = text, .draft = DraftChoice{}});
+                       }).what());
+  };
+  CHECK(test::contains(plain(kArguments + decode(1, "2.00")), "leave --draft ar out"));
+  CHECK(
+      test::contains(plain("Decode batch, #running-req: 1, #token: 30\n"), "no 'gen throughput'"));
+  CHECK(test::contains(plain("Decode batch, #running-req: 1, gen throughput (token/s): nan\n"),
+                       "gen throughput"));
+  CHECK(test::contains(plain("Decode batch, #running-req: -1, gen throughput (token/s): 5\n"),
+                       "#running-req"));
+
+  const ImportedPoints bench =
+      read_sglang_serving({.file = "f", .text = run("null", "8", "null"), .draft = DraftChoice{}});
+  REQUIRE(bench.points.size() == 1);
+  CHECK(bench.points[0].key.strategy == "dense/ar");
+  CHECK(bench.points[0].time_ns == std::vector<double>{5e6});
+  CHECK(bench.points[0].key.regime == "concurrency 8");
 }
 
 TEST_CASE("responses of a server are summed by the tokens that steps got right") {

@@ -55,18 +55,21 @@ TEST_CASE("contexts apart become points apart, and a log without times has none"
   CHECK(read.points[3].key.context_len == 60416);
 }
 
-TEST_CASE("steps of several requests at a time are acceptance apart, without times") {
+TEST_CASE("steps of several requests at a time are acceptance and times apart") {
   const ImportedPoints read = read_with(read_step_log,
                                         "request,context,strategy,emitted,step_us,concurrency\n"
                                         "a,1000,nsa/d3k1n4/bfs/c1/F*,2,900,1\n"
                                         "a,1000,nsa/d3k1n4/bfs/c1/F*,3,950,8\n"
                                         "a,1000,nsa/d3k1n4/bfs/c1/F*,4,,\n");
-  REQUIRE(read.points.size() == 3);
+  REQUIRE(read.points.size() == 4);
   CHECK(read.points[0].key.regime.empty());
   CHECK(read.points[0].acceptance->steps == 2);
   CHECK(read.points[1].key.workload == WorkloadKind::kStep);
   CHECK(read.points[2].key.regime == "concurrency 8");
-  CHECK(read.left_out.at("step times of several requests at a time") == 1);
+  CHECK(read.points[3].key.workload == WorkloadKind::kStep);
+  CHECK(read.points[3].key.regime == "concurrency 8");
+  CHECK(read.points[3].time_ns == std::vector<double>{950e3});
+  CHECK(read.left_out.empty());
 }
 
 TEST_CASE("a log without steps has no points") {

@@ -35,6 +35,27 @@ TEST_CASE("a result of the benchmark is a chain at its concurrency") {
   CHECK(read_with(read_vllm_bench, result()).points[0].key.context_len == 2048);  // as stated
 }
 
+TEST_CASE("a result's time of a token is that of a step by its tokens, and plain where stated") {
+  std::string timed = result();
+  timed.insert(1, R"("mean_tpot_ms": 9, "median_tpot_ms": 4, )");
+  const ImportedPoints read = read_vllm_bench({.file = "f", .text = timed});
+  REQUIRE(read.points.size() == 2);
+  CHECK(read.points[1].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[1].key.regime == "concurrency 4");
+  CHECK(read.points[1].time_ns.at(0) == Approx(4e6 * 2.63));
+  const std::string plain = R"({"endpoint_type": "openai", "max_concurrency": 16, "completed": 2,)"
+                            R"("total_input_tokens": 4000, "median_tpot_ms": 7.5})";
+  const ImportedPoints ar = read_vllm_bench({.file = "f", .text = plain, .draft = DraftChoice{}});
+  REQUIRE(ar.points.size() == 1);
+  CHECK(ar.points[0].key.strategy == "dense/ar");
+  CHECK(ar.points[0].key.regime == "concurrency 16");
+  CHECK(ar.points[0].time_ns.at(0) == Approx(7.5e6));
+  CHECK(test::contains(test::error_of([&] {
+                         read_vllm_bench({.file = "f", .text = timed, .draft = DraftChoice{}});
+                       }).what(),
+                       "leave --draft ar out"));
+}
+
 TEST_CASE("results without counts of drafts are refused by the field") {
   test::check_refusals(
       read_vllm_bench,
@@ -45,6 +66,22 @@ TEST_CASE("results without counts of drafts are refused by the field") {
        {result("[0.74, null, 0.37]"), "holds null, not a number"},
        {result("[0.74, 0.8, 0.37]"), "position 1 was accepted 800 times"},
        {result("[0.74, 0.52]"), "counts 1630 accepted tokens, but 1260"}});
+}
+
+TEST_CASE("AIPerf's record is read, contradictions are refused and further fields are named") {
+  const auto record = [](const std::string& accepted, const std::string& more) {
+    return R"({"spec_decode": {"engine": "trtllm", "mean_acceptance_length": 2.5,)"
+           R"("draft_acceptance_rate": 0.5, "acceptance_histogram": {"0": 8, "2": 6, "3": 6},)"
+           R"("num_accepted_draft_tokens": )" +
+           accepted + R"(, "num_draft_tokens": 60, "num_spec_steps": 20, "num_spec_tokens": null)" +
+           more + "}}";
+  };
+  const ImportedPoints read = read_with(read_vllm_requests, record("30", R"(, "tree_id": 4)"));
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.5));
+  CHECK(test::contains(read.remarks.back(), "fields that are not read: 'tree_id'"));
+  test::check_refusals(read_vllm_requests, {{record("50", ""), "50 accepted tokens"}});
 }
 
 TEST_CASE("responses' counts are summed, and the bonus token is added") {
