@@ -1,75 +1,44 @@
 // versieve diagnose: why speculation gains little, from what a database holds of one pair.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 
-#include "db/evidence.h"
 #include "engine/analyse/diagnose/diagnosis.h"
+#include "engine/analyse/serve/serving_file.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
+#include "engine/cli/pair_points.h"
 
 namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string database, pair, steps;
+  std::string database, pair, steps, hardware;
 };
 
-engine::AcceptancePair chosen_pair(const Options& options,
-                                   const std::vector<PointMeasurement>& acceptance) {
-  const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(acceptance);
-  const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
-    return options.pair.empty() || pair.name == options.pair || pair.sha256 == options.pair;
-  });
-  if (found == pairs.end()) {
-    throw Error(ExitCode::kAnswerNo,
-                (options.pair.empty() ? options.database + " holds nothing to diagnose"
-                                      : "there is no acceptance of a pair '" + options.pair + "'") +
-                    ": it holds " + engine::listed(pairs));
-  }
-  return *found;
-}
-
-std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
-                                        const std::vector<PointMeasurement>& acceptance) {
-  std::vector<PointMeasurement> out;
-  for (const PointMeasurement& m : acceptance) {
-    if (engine::is_of(m, pair) && m.acceptance) {
-      out.push_back(m);
+// By batch and context, where the points tell it: an answer of its own, or why there is none.
+void add_schedule(const Options& options, const engine::AcceptancePair& pair,
+                  const std::vector<PointMeasurement>& acceptance, Answer& answer) {
+  try {
+    const PairSchedule made =
+        pair_schedule(options.database, pair, acceptance, options.steps, options.hardware);
+    answer.json["serving"] =
+        nlohmann::json::parse(engine::serving_schedule_json(made.schedule)).at("cells");
+    answer.text +=
+        "does it pay, by requests at a time and context:\n" + engine::serving_text(made.schedule);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kAnswerNo) {
+      throw;
     }
+    answer.json["serving"] = nullptr;
+    answer.json["serving_lacks"] = error.what();
+    answer.text += std::string("by requests at a time: ") + error.what() + "\n";
   }
-  return out;
-}
-
-// Those of the model that is named, else of the pair's own name, else of any; of several the most.
-// Another pair's of its name are nobody's here.
-db::TimedSteps chosen_steps(const Options& options, const engine::AcceptancePair& pair) {
-  std::vector<db::TimedSteps> all =
-      db::timed_steps(db::Store::open(options.database, db::OpenMode::kReadOnly));
-  std::erase_if(all, [&pair](const db::TimedSteps& steps) {
-    return !steps.pair.empty() && !pair.sha256.empty() && steps.pair != pair.sha256;
-  });
-  const auto is_of = [](const std::string& model) {
-    return [&model](const db::TimedSteps& steps) { return steps.model == model; };
-  };
-  if (!options.steps.empty() && std::none_of(all.begin(), all.end(), is_of(options.steps))) {
-    throw Error(ExitCode::kAnswerNo,
-                options.database + " holds no timed step of a model '" + options.steps + "'");
-  }
-  const std::string& wanted = options.steps.empty() ? pair.name : options.steps;
-  if (std::any_of(all.begin(), all.end(), is_of(wanted))) {
-    std::erase_if(all, [&wanted](const db::TimedSteps& steps) { return steps.model != wanted; });
-  }
-  const auto most = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.points.size() < b.points.size();
-  });
-  return most == all.end() ? db::TimedSteps() : *most;
 }
 
 Answer run_diagnose(const Options& options) {
   const std::vector<PointMeasurement> acceptance = read_acceptance(options.database);
-  const engine::AcceptancePair pair = chosen_pair(options, acceptance);
-  db::TimedSteps steps = chosen_steps(options, pair);
+  const engine::AcceptancePair pair = chosen_pair(options.database, options.pair, acceptance);
+  db::TimedSteps steps = chosen_steps(options.database, options.steps, pair);
   const engine::DiagnosisInput input{.evidence = engine::acceptance_evidence(acceptance, pair),
                                      .acceptance = points_of(pair, acceptance),
                                      .steps = std::move(steps.points),
@@ -93,6 +62,7 @@ Answer run_diagnose(const Options& options) {
                 (steps.model.empty() ? std::string("; no timed steps")
                                      : "; steps of " + steps.model + " on " + input.device) +
                 "; tokens a step count the bonus token\n" + engine::findings_text(findings);
+  add_schedule(options, pair, acceptance, answer);
   return answer;
 }
 
@@ -107,6 +77,9 @@ Run declare_diagnose(CLI::App& app, const CommandContext&) {
       "out");
   app.add_option("--steps", options->steps,
                  "model whose timed steps are taken for the pair's; the pair's own if it has any");
+  app.add_option("--hardware", options->hardware,
+                 "machine whose roofline tells what larger batches cost where nothing was timed: a "
+                 "catalogue key or a JSON file; the device's own if left out");
   return [options] { return run_diagnose(*options); };
 }
 

@@ -1,4 +1,4 @@
-// versieve export: a planner table in the form that something else reads.
+// versieve export: a planner table, or a serving schedule, in the form that something else reads.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -6,6 +6,8 @@
 
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
+#include "engine/analyse/serve/serving_deployment.h"
+#include "engine/analyse/serve/serving_file.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/utf8.h"
@@ -76,8 +78,86 @@ Answer export_deployment(const Options& options, const engine::ServingEngine& se
                                   " refuses it as it is: give --draft-model")};
 }
 
+void check_yaml_name(const std::string& out) {
+  const std::string suffix = std::filesystem::path(out).extension();
+  if (suffix != ".yaml" && suffix != ".yml") {
+    refuse(
+        "a file for a serving engine is YAML and is only read under a name that ends in .yaml or "
+        ".yml, not '" +
+        out + "'");
+  }
+}
+
+// Two files of SGLang: its settings name the tiers, which are there before they are.
+Answer export_server(const Options& options, const engine::ServingSchedule& schedule) {
+  check_yaml_name(options.out);
+  const engine::DeploymentWish wish = wish_of(options);
+  if (wish.precision != PrecisionClass::kStrict) {
+    refuse(
+        "a serving schedule has drafts of class Strict alone: no server's setting has the like "
+        "of " +
+        std::string(name_of(wish.precision)));
+  }
+  std::filesystem::path tiers = options.out;
+  tiers.replace_extension(".tiers.json");
+  engine::require_other_file(options.table, tiers);
+  const engine::ServingFiles files =
+      serving_files(schedule, options.format,
+                    {.context = wish.context,
+                     .draft_model = wish.draft_model,
+                     .tiers_file = std::filesystem::absolute(tiers).string()});
+  if (!files.tiers.empty()) {
+    engine::write_file_atomically(tiers, files.tiers);
+  }
+  engine::write_file_atomically(options.out, files.settings);
+  const bool is_whole = wish.draft_model != "" || !files.speculates;
+  const std::string beside = files.tiers.empty() ? "" : " with " + tiers.string();
+  return {.json = {{"out", options.out},
+                   {"format", options.format},
+                   {"tiers", files.tiers.empty() ? nlohmann::json() : nlohmann::json(tiers)},
+                   {"speculates", files.speculates},
+                   {"lost", files.lost},
+                   {"complete", is_whole}},
+          .text = "schedule of " + schedule.pair + " written to " + options.out + beside +
+                  "; its comments say what it could not take" +
+                  (is_whole ? "" : ". It names no draft: give --draft-model")};
+}
+
+Answer export_schedule(const Options& options) {
+  const engine::ServingSchedule schedule = engine::read_serving_schedule(options.table);
+  if (options.name && options.format != "cpp") {
+    refuse("--name is the namespace of a C++ header (--format cpp)");
+  }
+  if (engine::takes_serving_schedule(options.format)) {
+    return export_server(options, schedule);
+  }
+  if (options.precision || options.context || options.draft_model) {
+    refuse(
+        "--class, --context and --draft-model choose what a serving engine gets (sglang, vllm, "
+        "trtllm); the other formats carry the whole schedule");
+  }
+  std::string text;
+  if (options.format == "json") {
+    text = serving_schedule_json(schedule);
+  } else if (options.format == "csv") {
+    text = serving_schedule_csv(schedule);
+  } else if (options.format == "cpp") {
+    text = serving_schedule_cpp(schedule, options.name.value_or(""));
+  } else {
+    refuse("unknown format '" + options.format +
+           "': the formats are json, csv, cpp, sglang, vllm, trtllm");
+  }
+  engine::write_file_atomically(options.out, text);
+  const std::size_t cells = schedule.cells.size();
+  return {.json = {{"out", options.out}, {"format", options.format}, {"cells", cells}},
+          .text = std::to_string(cells) + " cells written to " + options.out};
+}
+
 Answer run_export(const Options& options) {
   engine::require_other_file(options.table, options.out);
+  if (engine::is_serving_schedule(options.table)) {
+    return export_schedule(options);
+  }
   if (const engine::ServingEngine* serving = engine::serving_engine(options.format)) {
     if (options.name) {
       refuse("--name is the namespace of a C++ header (--format cpp)");
@@ -107,7 +187,9 @@ Answer run_export(const Options& options) {
 
 Run declare_export(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
-  app.add_option("--table", options->table, "a table written by `versieve plan`")->required();
+  app.add_option("--table", options->table,
+                 "a table written by `versieve plan`, or what `versieve schedule` wrote")
+      ->required();
   app.add_option("--format", options->format,
                  "json, csv, cpp, or the settings of a serving engine: sglang, vllm, trtllm")
       ->required();

@@ -16,6 +16,7 @@ Run declare_tokenize(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
 Run declare_simulate(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
+Run declare_schedule(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
 Run declare_replay(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
@@ -37,7 +38,9 @@ inline constexpr Command kCommands[] = {
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
     {"simulate", "count what an attention layer moves, without the machine", declare_simulate},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
-    {"export", "write a planner table for something else to read", declare_export},
+    {"schedule", "what to draft by requests at a time and context, from a server's evidence",
+     declare_schedule},
+    {"export", "write a planner table or a schedule for something else to read", declare_export},
     {"replay", "play recorded requests through a planner table and its guard", declare_replay},
     {"merge", "join databases into one, each run once", declare_merge},
     {"compare", "which tuples of databases, or cells of tables, changed beyond noise",

@@ -1,41 +1,17 @@
 // The file for a serving engine: its settings under comments that say which tuple they are of, what
 // that tuple yields, what was lost on the way, and where the numbers come from.
 #include <cstdio>
-#include <sstream>
 
 #include "engine/analyse/plan/deployment.h"
+#include "engine/analyse/plan/yaml_text.h"
 
 namespace versieve::engine {
 namespace {
-
-constexpr std::size_t kColumns = 98;
 
 std::string decimal(double value, const char* form = "%.1f") {
   char text[64];
   std::snprintf(text, sizeof text, form, value);
   return text;
-}
-
-// Line breaks of every kind, YAML's own included, are no printable ASCII.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    c = c == '\n' ? ' ' : (c < 0x20 || c > 0x7e ? '?' : c);
-  }
-  return text;
-}
-
-// A sentence as comment lines, which no text of the table can leave.
-std::string comment(const std::string& sentence) {
-  std::istringstream words(printable(sentence));
-  std::string out, line = "#";
-  for (std::string word; words >> word;) {
-    if (line.size() + 1 + word.size() > kColumns) {
-      out += line + "\n";
-      line = "#  ";
-    }
-    line += " " + word;
-  }
-  return out + line + "\n";
 }
 
 std::string with_interval(double value, const Interval& i, const char* form = "%.1f") {
@@ -53,21 +29,21 @@ std::string less_than_best(const DeploymentChoice& choice, double throughput) {
 }
 
 std::string head(const PlanTable& t, const ServingEngine& engine) {
-  return comment(std::string("Speculative decoding for ") + engine.name +
-                 ", from a planner table of versieve, schema " +
-                 std::to_string(PlanTable::kSchema) + ".") +
-         comment(std::string("Use: ") + engine.command) +
-         comment(std::string("Written for ") + engine.name + " " + engine.versions +
-                 ": names and rules are those of its argument reader, and no server was "
-                 "started. Hold them against the help text of yours.") +
+  return yaml_comment(std::string("Speculative decoding for ") + engine.name +
+                      ", from a planner table of versieve, schema " +
+                      std::to_string(PlanTable::kSchema) + ".") +
+         yaml_comment(std::string("Use: ") + engine.command) +
+         yaml_comment(std::string("Written for ") + engine.name + " " + engine.versions +
+                      ": names and rules are those of its argument reader, and no server was "
+                      "started. Hold them against the help text of yours.") +
          "#\n" +
-         comment("Planned for " + t.hardware + ", geometry " + t.model + " (" + t.dtype + ", " +
-                 t.launch + " launches): " + t.provenance_note + ".") +
-         comment("Acceptance: " + acceptance_text(t) +
-                 ". All numbers are of versieve's own kernels, one request at a "
-                 "time; they rank drafts for " +
-                 engine.name + " and do not predict its speed.") +
-         (t.sources ? comment("Evidence of " + sources_text(t) + ".") : "");
+         yaml_comment("Planned for " + t.hardware + ", geometry " + t.model + " (" + t.dtype +
+                      ", " + t.launch + " launches): " + t.provenance_note + ".") +
+         yaml_comment("Acceptance: " + acceptance_text(t) +
+                      ". All numbers are of versieve's own kernels, one request at a "
+                      "time; they rank drafts for " +
+                      engine.name + " and do not predict its speed.") +
+         (t.sources ? yaml_comment("Evidence of " + sources_text(t) + ".") : "");
 }
 
 std::string source_line(const DeploymentChoice& c, const DeploymentWish& wish) {
@@ -75,16 +51,16 @@ std::string source_line(const DeploymentChoice& c, const DeploymentWish& wish) {
   const std::string tuple = "Tuple: " + c.evaluation->strategy.text() + ", ";
   if (c.entry != nullptr || c.is_cut()) {
     const PlanEntry& e = c.entry != nullptr ? *c.entry : *c.best;
-    return comment(tuple + "rank " + std::to_string(e.rank) + " of class " +
-                   name_of(wish.precision) + place + ".") +
-           (e.note.empty() ? "" : comment("Its note: " + e.note + "."));
+    return yaml_comment(tuple + "rank " + std::to_string(e.rank) + " of class " +
+                        name_of(wish.precision) + place + ".") +
+           (e.note.empty() ? "" : yaml_comment("Its note: " + e.note + "."));
   }
-  return comment(tuple + "a baseline" + place + ": none of the entries of class " +
-                 name_of(wish.precision) + " can be taken.");
+  return yaml_comment(tuple + "a baseline" + place + ": none of the entries of class " +
+                      name_of(wish.precision) + " can be taken.");
 }
 
 std::string numbers_line(const PlanTable& t, const Evaluation& v) {
-  return comment(
+  return yaml_comment(
       std::string("Its numbers (") + name_of(v.source) + ", intervals 90 % for " +
       requests_text(t.requests) + "): " + with_interval(v.throughput, v.throughput_interval) +
       " accepted tokens/s; " + with_interval(v.expected_accepted, v.accepted_interval, "%.2f") +
@@ -93,27 +69,27 @@ std::string numbers_line(const PlanTable& t, const Evaluation& v) {
 
 std::string loss_line(const ServingEngine& engine, const DeploymentChoice& c) {
   if (c.entry == c.best) {
-    return comment("It is the best of its class and contexts.");
+    return yaml_comment("It is the best of its class and contexts.");
   }
   const Evaluation& best = c.best->evaluation;
   const Evaluation& last = c.last->evaluation;
   const std::string limit = std::string(engine.name) + " cannot take it: " + engine.limit + ".";
   if (c.is_cut()) {
-    return comment(limit + " Nor any other that is listed. Cut to " + draft_text(c.draft) +
-                   ", for which the table has no number; the lowest that it lists has " +
-                   decimal(last.throughput) + " tokens/s (" + name_of(last.source) + "), " +
-                   less_than_best(c, last.throughput) + ": expect to lose at least that.");
+    return yaml_comment(limit + " Nor any other that is listed. Cut to " + draft_text(c.draft) +
+                        ", for which the table has no number; the lowest that it lists has " +
+                        decimal(last.throughput) + " tokens/s (" + name_of(last.source) + "), " +
+                        less_than_best(c, last.throughput) + ": expect to lose at least that.");
   }
-  return comment("The best is " + best.strategy.text() + " with " +
-                 with_interval(best.throughput, best.throughput_interval) + " tokens/s (" +
-                 name_of(best.source) + "). " + limit + " What is taken yields " +
-                 less_than_best(c, c.evaluation->throughput) + ".");
+  return yaml_comment("The best is " + best.strategy.text() + " with " +
+                      with_interval(best.throughput, best.throughput_interval) + " tokens/s (" +
+                      name_of(best.source) + "). " + limit + " What is taken yields " +
+                      less_than_best(c, c.evaluation->throughput) + ".");
 }
 
 std::string budget_line(const ServingEngine& engine, const DraftChoice& d) {
-  return comment("A step verifies " + std::to_string(d.nodes) + " nodes with the root, " +
-                 std::to_string(d.nodes - 1) + " without it; " + engine.name +
-                 (engine.counts_root ? " counts the root." : " does not count the root."));
+  return yaml_comment("A step verifies " + std::to_string(d.nodes) + " nodes with the root, " +
+                      std::to_string(d.nodes - 1) + " without it; " + engine.name +
+                      (engine.counts_root ? " counts the root." : " does not count the root."));
 }
 
 // What follows the draft in a strategy's text: order, group, schedule, options.
@@ -126,13 +102,14 @@ std::string tail_of(const Strategy& s) {
 
 std::string dropped_tuple(const ServingEngine& engine, const Strategy& s) {
   const std::string tail = tail_of(s);
-  return comment(std::string("Dropped, having no counterpart: attention ") + name_of(s.attention) +
-                 " (" + engine.name + " verifies with the target's own)" +
-                 (tail.empty() ? ""
-                               : "; traversal order, group, schedule and options " + tail +
-                                     " (c: queries that share loads, e exact, a approximate; F "
-                                     "refreshes a layer's blocks, R reuses them)") +
-                 ".");
+  return yaml_comment(
+      std::string("Dropped, having no counterpart: attention ") + name_of(s.attention) + " (" +
+      engine.name + " verifies with the target's own)" +
+      (tail.empty() ? ""
+                    : "; traversal order, group, schedule and options " + tail +
+                          " (c: queries that share loads, e exact, a approximate; F "
+                          "refreshes a layer's blocks, R reuses them)") +
+      ".");
 }
 
 // Reuse, approximate groups and chosen tokens are what those classes are about.
@@ -142,7 +119,7 @@ std::string dropped_promise(const ServingEngine& engine, const Evaluation& v) {
     return "";
   }
   const bool chooses = v.strategy.attention == AttentionMethod::kSpecAttn;
-  return comment(
+  return yaml_comment(
       std::string("The numbers count on what is dropped (") + name_of(precision) + ": " +
       loss_of(precision) + "). " + engine.name + " keeps the stronger promise of Strict" +
       (chooses ? std::string(" and reads all tokens at each step: ") + engine.other_attention + "."
@@ -152,12 +129,12 @@ std::string dropped_promise(const ServingEngine& engine, const Evaluation& v) {
 // Whose rule says which drafted tokens stay.
 std::string acceptance_line(const ServingEngine& engine, const DeploymentFacts& facts) {
   if (!facts.tests_by_sigmoids) {
-    return comment(
+    return yaml_comment(
         "Acceptance stays the engine's exact rule: no threshold and no relaxed rule is "
         "set, and none belongs here.");
   }
-  return comment(std::string("LOSSY: ") + engine.keeping +
-                 ". The table's loss is of sigmoids, and nobody measured this setting's.");
+  return yaml_comment(std::string("LOSSY: ") + engine.keeping +
+                      ". The table's loss is of sigmoids, and nobody measured this setting's.");
 }
 
 std::string dropped_table(const PlanTable& t, const DeploymentChoice& c) {
@@ -166,31 +143,33 @@ std::string dropped_table(const PlanTable& t, const DeploymentChoice& c) {
     others += b == *c.bucket ? "" : (others.empty() ? "" : ", ") + name_of(b);
   }
   const GuardConstants& g = t.guard;
-  return comment("Dropped, because one setting serves all requests: the other contexts (" +
-                 (others.empty() ? "none" : others) +
-                 "), classes and ranks, and the guard (alpha " + decimal(g.alpha, "%g") +
-                 ", drop ratio " + decimal(g.drop_ratio, "%g") + ", warm-up " +
-                 std::to_string(g.warmup) + ", hysteresis " + std::to_string(g.hysteresis) +
-                 ", at most " + std::to_string(g.max_transitions) + " transitions).");
+  return yaml_comment("Dropped, because one setting serves all requests: the other contexts (" +
+                      (others.empty() ? "none" : others) +
+                      "), classes and ranks, and the guard (alpha " + decimal(g.alpha, "%g") +
+                      ", drop ratio " + decimal(g.drop_ratio, "%g") + ", warm-up " +
+                      std::to_string(g.warmup) + ", hysteresis " + std::to_string(g.hysteresis) +
+                      ", at most " + std::to_string(g.max_transitions) + " transitions).");
 }
 
 std::string batch_line(const DeploymentFacts& facts, const std::string& hardware) {
   if (!facts.batch_limit) {
-    return comment("No limit of the batch is known for " + hardware +
-                   ", which is not in the catalogue: larger batches want fewer nodes.");
+    return yaml_comment("No limit of the batch is known for " + hardware +
+                        ", which is not in the catalogue: larger batches want fewer nodes.");
   }
   const std::string limit = std::to_string(*facts.batch_limit);
-  return comment("Up to " + limit + (limit == "1" ? " request" : " requests") +
-                 " at once the products of weights are bound by bandwidth on " + hardware +
-                 "; beyond, " + std::to_string(facts.draft.nodes) +
-                 " nodes a request cost time of their own, which the numbers above do not count.");
+  return yaml_comment(
+      "Up to " + limit + (limit == "1" ? " request" : " requests") +
+      " at once the products of weights are bound by bandwidth on " + hardware + "; beyond, " +
+      std::to_string(facts.draft.nodes) +
+      " nodes a request cost time of their own, which the numbers above do not count.");
 }
 
 std::string draft_caution(const ServingEngine& engine, const DeploymentFacts& facts) {
   return facts.draft_model.empty()
-             ? comment(std::string("NOT COMPLETE: a table does not know where the draft's weights "
-                                   "are. Their path replaces the text in <>, which ") +
-                       engine.name + " cannot load; export --draft-model writes it.")
+             ? yaml_comment(
+                   std::string("NOT COMPLETE: a table does not know where the draft's weights "
+                               "are. Their path replaces the text in <>, which ") +
+                   engine.name + " cannot load; export --draft-model writes it.")
              : "";
 }
 
@@ -198,14 +177,14 @@ std::string settings(const ServingEngine& engine, const DeploymentChoice& c,
                      const DeploymentFacts& facts, const std::string& hardware) {
   if (!c.draft.speculates()) {
     // An empty mapping: a file of comments alone is refused by some of the readers.
-    return comment(
+    return yaml_comment(
                "Plain decoding is the fastest that it can take, so nothing is set here and "
                "speculation stays off.") +
            "{}\n";
   }
   const std::string caution = engine.caution(facts);
   return budget_line(engine, c.draft) + batch_line(facts, hardware) +
-         acceptance_line(engine, facts) + (caution.empty() ? "" : comment(caution)) +
+         acceptance_line(engine, facts) + (caution.empty() ? "" : yaml_comment(caution)) +
          draft_caution(engine, facts) + "\n" + engine.settings(facts) +
          (facts.tests_by_sigmoids ? engine.keeps_drafted : "");
 }

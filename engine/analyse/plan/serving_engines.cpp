@@ -1,30 +1,15 @@
 // The serving engines and the names of their settings. Sources: the documentation and the argument
 // readers of each, in the versions named in its row; no server was started.
 #include <algorithm>
-#include <cstdio>
 
 #include "engine/analyse/plan/deployment.h"
+#include "engine/analyse/plan/yaml_text.h"
 
 namespace versieve::engine {
 namespace {
 
 // The end of a schedule's last row: no server runs as many requests at once.
 constexpr std::int64_t kLargestBatch = 8192;
-
-// A double-quoted YAML scalar of one line.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\x%02X", static_cast<unsigned>(c));
-      out += code;
-    } else {
-      out += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-    }
-  }
-  return out + "\"";
-}
 
 std::string line(const std::string& key, std::int64_t value) {
   return key + ": " + std::to_string(value) + "\n";
@@ -34,7 +19,8 @@ std::string line(const std::string& key, std::int64_t value) {
 // the target itself; no path and no hub has a name like this one.
 std::string draft_line(const std::string& key, const DeploymentFacts& facts) {
   return key + ": " +
-         quoted(facts.draft_model.empty() ? "<path of the draft's weights>" : facts.draft_model) +
+         yaml_quoted(facts.draft_model.empty() ? "<path of the draft's weights>"
+                                               : facts.draft_model) +
          "\n";
 }
 

@@ -1,0 +1,276 @@
+// What to draft by requests and context: from timed steps, from the roofline, and as files.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "engine/analyse/serve/serving_deployment.h"
+#include "engine/analyse/serve/serving_file.h"
+#include "engine/io/atomic_file.h"
+#include "tests/end_to_end/command.h"
+#include "tests/engine/analyse/serve/serving_case.h"
+#include "tests/support/errors.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using namespace versieve::test;
+
+namespace {
+
+constexpr const char* kChain = "dense/d3k1n4/bfs/c1/F*";
+constexpr const char* kTree = "dense/d5k4n32/bfs/c1/F*";
+constexpr const char* kPlain = "dense/ar";
+
+const ServingCell& cell_at(const ServingSchedule& s, std::int64_t requests,
+                           std::int64_t context = 1000) {
+  for (const ServingCell& cell : s.cells) {
+    if (cell.context_low < context && context <= cell.context_high &&
+        cell.requests_low <= requests && requests <= cell.requests_high) {
+      return cell;
+    }
+  }
+  throw std::runtime_error("no cell");
+}
+
+const ServingChoice& choice_of(const ServingCell& cell, const std::string& draft) {
+  for (const ServingChoice& c : cell.choices) {
+    if (draft_text(c.draft) == draft) {
+      return c;
+    }
+  }
+  throw std::runtime_error("no choice " + draft);
+}
+
+// Pays at one request and at 8, not at 32.
+ServerEvidence timed_server() {
+  ServerEvidence out;
+  for (const auto& [requests, drafted, plain] :
+       {std::tuple(1, 12.0, 10.0), std::tuple(8, 12.65, 11.0), std::tuple(32, 100.0, 20.0)}) {
+    out.accept(kChain, requests, 2.4, {0, 200, 350, 300, 150});
+    out.time(kChain, requests, 1000.0 * drafted);
+    out.time(kPlain, requests, 1000.0 * plain);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("timed steps say at how many requests a draft pays, and from how many tokens on") {
+  const ServingSchedule s = timed_server().schedule();
+  const ServingChoice& one = choice_of(cell_at(s, 1), "d3k1n4");
+  CHECK(one.times == StepTimes::kTimed);
+  CHECK(one.tokens == Approx(2.4));
+  CHECK(one.break_even == Approx(1.2));
+  CHECK(one.break_even_interval.low < 1.2);
+  CHECK(one.break_even_interval.high > 1.2);
+  CHECK(one.break_even_interval.high < 1.3);
+  CHECK(one.loses < 1e-6);
+  CHECK(cell_at(s, 1).plain_step_us == Approx(10000.0));
+  CHECK(choice_of(cell_at(s, 8), "d3k1n4").break_even == Approx(1.15));
+  const ServingCell& many = cell_at(s, 32);
+  CHECK(!many.best().draft.speculates());
+  CHECK(choice_of(many, "d3k1n4").loses > 0.999);
+  CHECK(cell_at(s, 3).requests_low == 2);  // no gap is left
+  CHECK(s.cells.back().requests_high == 32);
+}
+
+TEST_CASE("a shorter chain comes from the histogram, its time from the line to the longer one") {
+  const ServingSchedule s = timed_server().schedule();
+  const ServingChoice& cut = choice_of(cell_at(s, 1), "d1k1n2");
+  CHECK(cut.token_source == TokenSource::kCut);
+  CHECK(cut.tokens == Approx(1.8));  // 200 of 1,000 steps emitted one token
+  CHECK(cut.times == StepTimes::kBetween);
+  CHECK(cut.break_even == Approx(1.0 + 0.2 / 3.0));
+
+  ServerEvidence mean = timed_server();
+  for (PointMeasurement& m : mean.input.acceptance) {
+    m.acceptance->accepted_histogram.clear();
+    m.acceptance->accepted_per_step = 1.0 + 0.5 + 0.25 + 0.125;
+  }
+  const ServingChoice guessed = choice_of(cell_at(mean.schedule(), 1), "d2k1n3");
+  CHECK(guessed.token_source == TokenSource::kGeometric);
+  CHECK(guessed.tokens == Approx(1.75));
+}
+
+TEST_CASE("without timed steps the machine's roofline stands in, and says so") {
+  ServerEvidence server;
+  server.accept(kTree, 1, 3.0);
+  server.accept(kChain, 1, 2.4, {0, 200, 350, 300, 150});
+  server.input.hardware = hardware_for_device("NVIDIA H100 80GB HBM3");
+  REQUIRE(server.input.hardware != nullptr);
+  const ServingSchedule s = server.schedule();
+  CHECK(s.cells.back().requests_high == kMostRequests);
+  const ServingChoice& tree = choice_of(cell_at(s, 1), "d5k4n32");
+  CHECK(tree.times == StepTimes::kRoofline);
+  CHECK(tree.break_even == Approx(kOverRoofline * (1.0 + 5 * kLevelShare)));
+  CHECK(tree.break_even_interval.low == 1.0);
+  CHECK(tree.break_even_interval.high == Approx(kMostOverRoofline * (1.0 + 5 * kLevelShare)));
+  CHECK(contains(serving_text(s), "should pay"));
+  // Where every row costs its arithmetic, a step of four rows takes four plain ones.
+  CHECK(choice_of(cell_at(s, 256), "d5k4n32").break_even > 20.0);
+  CHECK(!cell_at(s, 256).best().draft.speculates() == (cell_at(s, 256).best().gain() <= 1.0));
+  std::string notes;
+  for (const std::string& note : s.notes) {
+    notes += note;
+  }
+  CHECK(contains(notes, "no step was timed"));
+  CHECK(contains(notes, "does not say how many requests ran"));
+
+  ServerEvidence timed = timed_server();
+  timed.input.hardware = server.input.hardware;
+  const ServingSchedule both = timed.schedule();
+  CHECK(both.cells.back().requests_high == kMostRequests);
+  // Never better than where it was timed and lost.
+  CHECK(!cell_at(both, 64).best().draft.speculates());
+}
+
+TEST_CASE("what cannot be scheduled is refused with what is missing") {
+  ServerEvidence none;
+  none.accept(kChain, 1, 2.4);
+  const Error no_machine = error_of([&] { none.schedule(); });
+  CHECK(no_machine.code() == ExitCode::kAnswerNo);
+  CHECK(contains(no_machine.what(), "import a log of the server without speculation"));
+  ServerEvidence lossy;
+  lossy.accept("nsa/d3k1n4/bfs/c1/(FR)*", 1, 2.4);
+  CHECK(contains(error_of([&] { lossy.schedule(); }).what(), "no measured draft of class Strict"));
+}
+
+TEST_CASE(
+    "drafts that were cut short keep their lower bound, and no shorter chain is made of them") {
+  ServerEvidence server = timed_server();
+  for (PointMeasurement& m : server.input.acceptance) {
+    m.reliability = Reliability::kAtLeast;
+  }
+  const ServingSchedule s = server.schedule();
+  CHECK(choice_of(cell_at(s, 1), "d3k1n4").at_least);
+  CHECK_THROWS(choice_of(cell_at(s, 1), "d1k1n2"));
+  CHECK(contains(serving_text(s), "at least 2.40"));
+}
+
+TEST_CASE("a schedule is read back as it was written, and wrong files are refused by the field") {
+  const TempFolder folder;
+  const std::string path = (folder / "s.json").string();
+  const ServingSchedule s = timed_server().schedule();
+  const std::string text = serving_schedule_json(s);
+  write_file_atomically(path, text);
+  CHECK(is_serving_schedule(path));
+  CHECK(serving_schedule_json(read_serving_schedule(path)) == text);
+  CHECK(serving_schedule_csv(read_serving_schedule(path)) == serving_schedule_csv(s));
+
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const std::size_t at = changed.find(from);
+    REQUIRE(at != std::string::npos);
+    write_file_atomically(path, changed.replace(at, from.size(), to));
+    const Error error = error_of([&] { read_serving_schedule(path); });
+    CHECK(error.code() == ExitCode::kBadInput);
+    return std::string(error.what());
+  };
+  CHECK(contains(refusal("\"schema\": 1", "\"schema\": 7"), "schema 7"));
+  CHECK(contains(refusal("\"tokens\": 2.", "\"tokens\": 92."), "tokens is no number from 1"));
+  CHECK(contains(refusal("\"break_even\": 1", "\"break_even\": -1"), "break_even is no number"));
+  CHECK(contains(refusal("\"break_even\": 1", "\"break_even\": \"x\", \"y\": 1"), "break_even"));
+  CHECK(contains(refusal("\"nodes\": 4", "\"nodes\": 4.5"), "nodes is no whole number"));
+  CHECK(
+      contains(refusal("\"times\": \"timed\"", "\"times\": \"told\""), "times has no such value"));
+  CHECK(contains(refusal("\"loses\"", "\"lost\""), "lacks the field loses"));
+  CHECK(contains(refusal("\"requests\": [\n    1,\n    1", "\"requests\": [\n    2,\n    2"),
+                 "does not go on"));
+  write_file_atomically(path, "");
+  CHECK(!is_serving_schedule(path));
+  write_file_atomically(path, text.substr(0, text.size() / 2));
+  CHECK(error_of([&] { read_serving_schedule(path); }).code() == ExitCode::kBadInput);
+}
+
+TEST_CASE("the header of C++ compiles alone and finds a cell by context and requests") {
+  const TempFolder folder;
+  ServingSchedule s = timed_server().schedule();
+  s.pair =
+      "p\\\n#error ?"
+      "?/";
+  write_file_atomically(folder / "s.h", serving_schedule_cpp(s, "mine"));
+  write_file_atomically(
+      folder / "main.cpp",
+      "#include \"s.h\"\nstatic_assert(versieve_plan::mine::find_serving(900, 1)->depth == 3);\n"
+      "static_assert(versieve_plan::find_serving(900, 32)->nodes == 1);\n"
+      "static_assert(versieve_plan::find_serving(900, 33) == nullptr);\nint main() {}\n");
+  const CommandResult built = run_line("cd " + folder.path().string() +
+                                       " && c++ -std=c++17 -Wall -Wextra -Werror -o m main.cpp");
+  INFO(built.err);
+  CHECK(built.code == 0);
+  CHECK(error_of([&] { serving_schedule_cpp(s, "class"); }).code() == ExitCode::kUsage);
+}
+
+TEST_CASE("each engine gets what it can carry, in its own words") {
+  const ServingSchedule s = timed_server().schedule();
+  const ServingWish wish{.draft_model = "/d", .tiers_file = "/t.json"};
+  const ServingFiles vllm = serving_files(s, "vllm", wish);
+  CHECK(contains(vllm.settings,
+                 "  num_speculative_tokens: 3\n"
+                 "  num_speculative_tokens_per_batch_size: [[1, "));
+  CHECK(contains(vllm.settings, ", 8192, 0]]\n"));
+  CHECK(!contains(vllm.settings, "adaptive_verification: "));
+  const ServingFiles sglang = serving_files(s, "sglang", wish);
+  CHECK(contains(sglang.settings,
+                 "speculative-num-steps: 3\nspeculative-eagle-topk: 1\nspeculative-adaptive: true\n"
+                 "speculative-adaptive-config: \"/t.json\"\n"));
+  CHECK(!contains(sglang.settings, "\nspeculative-num-draft-tokens:"));
+  const nlohmann::json tiers = nlohmann::json::parse(sglang.tiers);
+  CHECK(tiers.at("1").at("candidate_steps") == nlohmann::json::array({3}));
+  CHECK(tiers.at("9").at("candidate_steps") == nlohmann::json::array({0}));
+  const ServingFiles trtllm = serving_files(s, "trtllm", wish);
+  CHECK(contains(trtllm.settings, "  max_draft_len: 3\n  max_concurrency: 8\n"));
+  CHECK(!contains(trtllm.settings, "\n  draft_len_schedule"));
+  for (const ServingFiles& files : {vllm, sglang, trtllm}) {
+    CHECK(files.speculates);
+    CHECK(!contains(files.settings, "threshold:"));
+    CHECK(contains(files.settings, "loses with p"));
+  }
+  CHECK(contains(serving_files(s, "vllm", {}).settings, "NOT COMPLETE"));
+  CHECK(error_of([&] { serving_files(s, "vllm", {.context = 5000}); }).code() ==
+        ExitCode::kAnswerNo);
+}
+
+TEST_CASE("a tree that is best is a loss for engines of chains, and the file says how great") {
+  ServerEvidence server;
+  server.accept(kTree, 1, 3.6);
+  server.accept(kChain, 1, 2.4, {0, 200, 350, 300, 150});
+  server.time(kTree, 1, 13000.0);
+  server.time(kChain, 1, 12000.0);
+  server.time(kPlain, 1, 10000.0);
+  const ServingSchedule s = server.schedule();
+  CHECK(draft_text(cell_at(s, 1).best().draft) == "d5k4n32");
+  const ServingFiles vllm = serving_files(s, "vllm", {.draft_model = "/d"});
+  REQUIRE(!vllm.lost.empty());
+  CHECK(contains(vllm.lost.front(), "the best is d5k4n32, and the chain taken yields 27.8 % less"));
+  const ServingFiles sglang = serving_files(s, "sglang", {.draft_model = "/d"});
+  CHECK(sglang.lost.empty());
+  CHECK(sglang.tiers.empty());
+  CHECK(contains(sglang.settings,
+                 "speculative-num-steps: 5\nspeculative-eagle-topk: 4\n"
+                 "speculative-num-draft-tokens: 32\n"));
+  const ServingFiles trtllm = serving_files(s, "trtllm", {.draft_model = "/d"});
+  CHECK(contains(trtllm.settings, "max_total_draft_tokens: 20\n"));
+  CHECK(contains(trtllm.lost.front(), "20 in place of 31"));
+}
+
+TEST_CASE("where no draft pays nothing is set") {
+  ServerEvidence server;
+  server.accept(kChain, 1, 1.1);
+  server.time(kChain, 1, 20000.0);
+  server.time(kPlain, 1, 10000.0);
+  const ServingSchedule s = server.schedule();
+  for (const char* format : {"vllm", "sglang", "trtllm"}) {
+    const ServingFiles files = serving_files(s, format, {.draft_model = "/d"});
+    CHECK(!files.speculates);
+    CHECK(contains(files.settings, "\n{}\n"));
+    CHECK(files.tiers.empty());
+  }
+}
+
+TEST_CASE("requests at a time are read out of a regime, and other words are none") {
+  CHECK(requests_of("chat, concurrency 4") == RequestRange{4, 4});
+  CHECK(requests_of("concurrency 5 to 8") == RequestRange{5, 8});
+  for (const char* text : {"chat", "", "concurrency", "concurrency x", "concurrency 0",
+                           "concurrency 5 to 4", "concurrency 99999999999999999999"}) {
+    CHECK(!requests_of(text));
+  }
+}
