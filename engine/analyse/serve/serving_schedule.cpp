@@ -282,19 +282,22 @@ class Builder {
     }
   }
 
-  // Tokens of the nearest requests where these have none; fewer before more.
-  const std::map<DraftChoice, Tokens, ByDraft>& tokens_near(const Place& place) const {
-    const std::map<DraftChoice, Tokens, ByDraft>* nearest = nullptr;
-    double least = 0.0;
-    for (const auto& [at, tokens] : all_.tokens) {
+  // Of each draft the tokens at the nearest requests at which it was measured; fewer before more.
+  std::map<DraftChoice, Tokens, ByDraft> tokens_near(const Place& place) const {
+    std::map<DraftChoice, Tokens, ByDraft> out;
+    std::map<DraftChoice, double, ByDraft> least;
+    for (const auto& [at, drafts] : all_.tokens) {
       const double away = std::fabs(std::log2(static_cast<double>(at.second)) -
                                     std::log2(static_cast<double>(place.second)));
-      if (at.first == place.first && (nearest == nullptr || away < least)) {
-        nearest = &tokens;
-        least = away;
+      for (const auto& [draft, tokens] : drafts) {
+        const auto known = least.find(draft);
+        if (at.first == place.first && (known == least.end() || away < known->second)) {
+          out[draft] = tokens;
+          least[draft] = away;
+        }
       }
     }
-    return *nearest;  // of every context that is asked for there are some
+    return out;
   }
 
   std::optional<Known> timed(const Place& place, const DraftChoice& draft) const {

@@ -122,6 +122,17 @@ TEST_CASE("without timed steps the machine's roofline stands in, and says so") {
   CHECK(!cell_at(both, 64).best().draft.speculates());
 }
 
+TEST_CASE("a draft that was measured at other requests alone stands beside those measured here") {
+  ServerEvidence server;
+  server.accept(kTree, 1, 3.0);
+  server.accept(kChain, 8, 2.4);
+  server.input.hardware = hardware_for_device("NVIDIA H100 80GB HBM3");
+  const ServingSchedule s = server.schedule();
+  CHECK(choice_of(cell_at(s, 1), "d3k1n4").tokens == Approx(2.4));
+  CHECK(choice_of(cell_at(s, 8), "d5k4n32").tokens == Approx(3.0));
+  CHECK(contains(serving_files(s, "vllm", {.draft_model = "/d"}).settings, "[[1, "));
+}
+
 TEST_CASE("what cannot be scheduled is refused with what is missing") {
   ServerEvidence none;
   none.accept(kChain, 1, 2.4);
