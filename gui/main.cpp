@@ -97,7 +97,8 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
 struct CommandLine {
   CommandLine() {
     parser.setApplicationDescription("Explores a database of Versieve.");
-    parser.addPositionalArgument("database", "a file written by `versieve profile`", "[database]");
+    parser.addPositionalArgument(
+        "database", "a file written by `versieve profile`, or a saved session", "[database]");
     parser.addOptions({help, version, screenshot, page, filter, size, bandwidth, prior, colors});
   }
 
@@ -238,7 +239,9 @@ int run(QApplication& application, const CommandLine& line) {
   }
   window.show();
   if (!line.parser.positionalArguments().isEmpty()) {
-    window.document().open(line.parser.positionalArguments().first());
+    window.openPath(line.parser.positionalArguments().first());
+  } else if (!line.has(line.screenshot) && !line.has(line.filter) && !line.has(line.page)) {
+    window.openLastSession();
   } else if (line.has(line.screenshot)) {
     QTimer::singleShot(kSettleMs, &window, [&] { take_screenshot(window, picture); });
   }

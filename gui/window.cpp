@@ -4,11 +4,8 @@
 #include <QApplication>
 #include <QCloseEvent>
 #include <QDragEnterEvent>
-#include <QFileDialog>
 #include <QFileInfo>
 #include <QLabel>
-#include <QMenuBar>
-#include <QMessageBox>
 #include <QMimeData>
 #include <QSet>
 #include <QStackedWidget>
@@ -19,6 +16,7 @@
 
 #include "gui/models/numbers.h"
 #include "gui/models/preferences.h"
+#include "gui/pages/explore/explore_page.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/pages/quality/quality_page.h"
@@ -29,7 +27,6 @@
 #include "gui/pages/step/step_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/banner.h"
-#include "gui/views/command_palette.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -47,6 +44,7 @@ Window::Window()
       tabs_(new QTabWidget),
       runs_page_(new RunsPage(document_)),
       points_page_(new PointsPage(document_)),
+      explore_page_(new ExplorePage(document_)),
       planner_page_(new PlannerPage(document_)),
       validation_page_(new ValidationPage(planner_page_->planner())),
       replay_page_(new ReplayPage(document_, planner_page_->planner())),
@@ -60,6 +58,7 @@ Window::Window()
   tabs_->setDocumentMode(true);
   tabs_->addTab(runs_page_, tr("Runs"));
   tabs_->addTab(points_page_, tr("Points"));
+  tabs_->addTab(explore_page_, tr("Explore"));
   tabs_->addTab(planner_page_, tr("Planner"));
   tabs_->addTab(validation_page_, tr("Validation"));
   tabs_->addTab(replay_page_, tr("Replay"));
@@ -79,6 +78,7 @@ Window::Window()
   summary_->setIndent(kIndent);
   statusBar()->addWidget(summary_, 1);
   make_menus();
+  list_state();
 
   connect(start_page_, &StartPage::openRequested, this, &Window::ask_for_file);
   connect(start_page_, &StartPage::shippedRequested, &document_, &Document::open);
@@ -113,8 +113,15 @@ Window::Window()
           [this](const QString& sentence) { statusBar()->showMessage(sentence, kMessageMs); });
 }
 
+// The pages leave before the document that they look at.
+Window::~Window() {
+  tabs_->disconnect(this);
+  delete takeCentralWidget();
+}
+
 QStringList Window::pageNames() {
-  return {"runs", "points", "planner", "validation", "replay", "sensitivity", "quality", "step"};
+  return {"runs",   "points",      "explore", "planner", "validation",
+          "replay", "sensitivity", "quality", "step"};
 }
 
 bool Window::showPage(const QString& name) {
@@ -125,65 +132,12 @@ bool Window::showPage(const QString& name) {
   return index >= 0;
 }
 
-void Window::make_menus() {
-  QMenu* file = menuBar()->addMenu(tr("&File"));
-  QAction* open = file->addAction(tr("&Open…"), this, &Window::ask_for_file);
-  open->setShortcut(QKeySequence::Open);
-  open->setObjectName("file.open");
-  recent_ = file->addMenu(tr("Open &recent"));
-  recent_->menuAction()->setObjectName("recent");
-  recent_->setEnabled(false);
-  QAction* reload = file->addAction(tr("&Read again"), this, &Window::read_again);
-  reload->setShortcut(QKeySequence::Refresh);
-  reload->setObjectName("file.read");
-  QAction* follow = file->addAction(tr("Read again by &itself"));
-  follow->setObjectName("file.follow");
-  follow->setCheckable(true);
-  follow->setToolTip(tr("Shows points of a file that grows as they come"));
-  connect(follow, &QAction::toggled, this, [this](bool follows) {
-    document_.follow(follows);
-    if (follows) {
-      read_again();
-    }
-  });
-  file->addSeparator();
-  QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
-  quit->setShortcut(QKeySequence::Quit);
-  quit->setObjectName("file.quit");
-  QMenu* view = menuBar()->addMenu(tr("&View"));
-  for (int index = 0; index < tabs_->count(); ++index) {
-    QAction* page = view->addAction(tabs_->tabText(index), this,
-                                    [this, index] { tabs_->setCurrentIndex(index); });
-    page->setShortcut(QKeySequence(QString("Alt+%1").arg(index + 1)));
-    page->setObjectName("page." + pageNames()[index]);
-  }
-  view->addSeparator();
-  dark_ = view->addAction(tr("&Dark colours"));
-  dark_->setObjectName("view.dark");
-  dark_->setCheckable(true);
-  dark_->setChecked(theme::shade() == theme::Shade::kDark);
-  connect(dark_, &QAction::triggered, this, [this](bool is_dark) {
-    setDark(is_dark);
-    if (preferences_ != nullptr) {
-      preferences_->setDark(is_dark);
-    }
-  });
-  QMenu* help = menuBar()->addMenu(tr("&Help"));
-  QAction* keys = help->addAction(tr("&Keys and gestures"), this, &Window::show_keys);
-  keys->setShortcut(QKeySequence::HelpContents);
-  keys->setObjectName("help.keys");
-  QAction* palette = help->addAction(tr("&Commands…"), this, [this] {
-    (new CommandPalette(commands_of(*menuBar()), this))->open();
-  });
-  palette->setShortcut(QKeySequence("Ctrl+Shift+P"));
-  palette->setObjectName("help.commands");
-}
-
 void Window::setDark(bool is_dark) {
   theme::apply(*qApp, is_dark ? theme::Shade::kDark : theme::Shade::kLight);
   dark_->setChecked(is_dark);
   runs_page_->recolor();
   points_page_->recolor();
+  explore_page_->recolor();
   planner_page_->recolor();
   validation_page_->recolor();
   replay_page_->recolor();
@@ -198,59 +152,13 @@ void Window::keepIn(Preferences& preferences) {
   list_recent();
 }
 
-// The databases that were opened last, as the menu's entries.
-void Window::list_recent() {
-  recent_->clear();
-  int number = 0;
-  for (const QString& path : preferences_->recent()) {
-    recent_->addAction(QString("&%1  %2").arg(++number).arg(QString(path).replace("&", "&&")), this,
-                       [this, path] { document_.open(path); });
-  }
-  recent_->setEnabled(number > 0);
-}
-
 void Window::closeEvent(QCloseEvent* event) {
   planner_page_->planner().endFit();  // nobody waits for it any more
   if (preferences_ != nullptr) {
     preferences_->setGeometry(saveGeometry());
+    keep_session();
   }
   QMainWindow::closeEvent(event);
-}
-
-void Window::show_keys() {
-  const std::pair<QString, QString> rows[] = {
-      {tr("Alt+1 to 8"), tr("the pages")},
-      {tr("Tab, Shift+Tab"), tr("the next and the previous control")},
-      {tr("B"), tr("makes the selected point the baseline, and ends that")},
-      {tr("Ctrl+C"), tr("copies the selected rows of a table with their titles")},
-      {tr("Left, Right"), tr("in the plot: the next and the previous point")},
-      {tr("+, −, Home; wheel, double click"), tr("in the plot: nearer, farther, all of it")},
-      {tr("Drag"), tr("in the plot: moves what is seen")},
-      {tr("Shift and drag"), tr("in the plot: writes what is enclosed into the filter")},
-      {tr("Arrows"), tr("in the planner's grid and the map of machines: the next cell")},
-      {tr("Enter, double click"), tr("on a run: its points; on a replay: the planner's cell")},
-      {tr("Ctrl+Shift+P"), tr("all commands, by some of their letters")},
-      {tr("Ctrl+O, F5"), tr("opens a database, reads it again")}};
-  QString html = "<table>";
-  for (const auto& [keys, what] : rows) {
-    html += "<tr><td style='padding-right:18px'><b>" + keys + "</b></td><td>" + what + "</td></tr>";
-  }
-  QMessageBox* box = new QMessageBox(QMessageBox::NoIcon, tr("Keys and gestures"),
-                                     html + "</table>", QMessageBox::Close, this);
-  box->setObjectName("keys");
-  box->setAttribute(Qt::WA_DeleteOnClose);
-  box->open();
-}
-
-void Window::ask_for_file() {
-  const QStringList recent = preferences_ != nullptr ? preferences_->recent() : QStringList();
-  const QString path = QFileDialog::getOpenFileName(
-      this, tr("Open a database"),
-      recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath(),
-      tr("Versieve databases (*.db);;All files (*)"));
-  if (!path.isEmpty()) {
-    document_.open(path);
-  }
 }
 
 void Window::read_again() {
@@ -276,6 +184,12 @@ void Window::show_loaded() {
   stack_->setCurrentWidget(tabs_);
   setWindowTitle(QFileInfo(snapshot.path).fileName() + " – Versieve");
   show_summary();
+  if (opened_ != snapshot.path) {
+    opened_ = snapshot.path;
+    history_.clear();
+  }
+  take_session();
+  enable_commands();
 }
 
 void Window::show_summary() {
@@ -299,6 +213,7 @@ void Window::show_summary() {
 
 // What is open stays as it is.
 void Window::show_failure(const QString& path, const QString& sentence) {
+  is_awaited_ = false;
   if (document_.snapshot()) {
     show_summary();
     banner_->say(document_.snapshot()->path == path
@@ -328,7 +243,7 @@ void Window::dragEnterEvent(QDragEnterEvent* event) {
 }
 
 void Window::dropEvent(QDropEvent* event) {
-  document_.open(event->mimeData()->urls().first().toLocalFile());
+  openPath(event->mimeData()->urls().first().toLocalFile());
 }
 
 }  // namespace versieve::gui

@@ -1,9 +1,14 @@
 // The main window: menus, the pages, drag and drop, and the start page when nothing is open.
 #pragma once
 
+#include <QHash>
 #include <QMainWindow>
+#include <QTimer>
 
 #include "gui/models/document.h"
+#include "gui/models/session.h"
+#include "gui/views/history.h"
+#include "gui/views/ui_state.h"
 
 class QAction;
 class QLabel;
@@ -14,6 +19,7 @@ class QTabWidget;
 namespace versieve::gui {
 
 class Banner;
+class ExplorePage;
 class PlannerPage;
 class PointsPage;
 class Preferences;
@@ -29,23 +35,32 @@ class Window : public QMainWindow {
   Q_OBJECT
  public:
   Window();
+  ~Window() override;
 
   Document& document() { return document_; }
   PointsPage& pointsPage() { return *points_page_; }
+  ExplorePage& explorePage() { return *explore_page_; }
   PlannerPage& plannerPage() { return *planner_page_; }
   QualityPage& qualityPage() { return *quality_page_; }
   ReplayPage& replayPage() { return *replay_page_; }
   SensitivityPage& sensitivityPage() { return *sensitivity_page_; }
   StepPage& stepPage() { return *step_page_; }
   ValidationPage& validationPage() { return *validation_page_; }
-  // "runs", "points", "planner", "validation", "replay", "sensitivity", "quality", "step"; false if
-  // there is no such page.
+  // One of pageNames(); false if there is no such page.
   bool showPage(const QString& name);
   static QStringList pageNames();
   void setDark(bool is_dark);
   // Takes its place from there, and keeps there what is to be the same next time. Without it
   // nothing is kept. preferences: outlives the window.
   void keepIn(Preferences& preferences);
+  // A database, or a session by its suffix.
+  void openPath(const QString& path);
+  // The session that the last window left, where there is one.
+  void openLastSession();
+  // Throws Error.
+  void saveSession(const QString& path);
+  void openSession(const QString& path);
+  History& history() { return history_; }
 
  protected:
   void closeEvent(QCloseEvent* event) override;
@@ -54,6 +69,17 @@ class Window : public QMainWindow {
 
  private:
   void make_menus();
+  void make_file_menu();
+  void make_edit_menu();
+  void make_view_menu();
+  void make_help_menu();
+  void enable_commands();
+  void focus_filter();
+  void list_state();
+  Session session() const;
+  void take_session();
+  void keep_session();
+  void ask_for_session(bool saves);
   void ask_for_file();
   void list_recent();
   void show_keys();
@@ -70,6 +96,7 @@ class Window : public QMainWindow {
   QTabWidget* tabs_;
   RunsPage* runs_page_;
   PointsPage* points_page_;
+  ExplorePage* explore_page_;
   PlannerPage* planner_page_;
   ValidationPage* validation_page_;
   ReplayPage* replay_page_;
@@ -77,6 +104,13 @@ class Window : public QMainWindow {
   QualityPage* quality_page_;
   StepPage* step_page_;
   QLabel* summary_;
+  QHash<QString, QAction*> commands_;  // by id
+  UiState state_;
+  History history_{state_};
+  Session awaited_;  // whose database is being read
+  bool is_awaited_ = false;
+  QTimer autosave_;
+  QString opened_;  // of which the steps back are
   QAction* dark_ = nullptr;
   QMenu* recent_ = nullptr;
   Preferences* preferences_ = nullptr;

@@ -1,6 +1,7 @@
 #include "gui/models/document.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gui/models/point_filter.h"
 #include "model/words/error.h"
@@ -52,15 +53,22 @@ void Document::accept(const SnapshotPtr& snapshot) {
   const bool is_same = snapshot_ && snapshot_->path == snapshot->path;
   const int selected = is_same ? index_of(*snapshot, id_of(*snapshot_, selected_)) : -1;
   const int baseline = is_same ? index_of(*snapshot, id_of(*snapshot_, baseline_)) : -1;
+  std::vector<int> pins;
+  for (const int pin : is_same ? pins_ : std::vector<int>()) {
+    if (const int there = index_of(*snapshot, id_of(*snapshot_, pin)); there >= 0) {
+      pins.push_back(there);
+    }
+  }
   setBaseline(-1);
+  setPins({});
+  hover(-1);
   snapshot_ = snapshot;
   was_followed_ = follows_now_;
   seen_ = snapshot->state;
   selected_ = selected;
-  shown_ = PointFilter::parse({}).apply(*snapshot_);  // all, should the filter be unreadable
-  Q_EMIT shownChanged();
   setFilter(filter_text_);
   setBaseline(baseline);
+  setPins(pins);
   Q_EMIT selectionChanged(selected);
   if (selected >= 0) {
     read_selected();
@@ -98,17 +106,21 @@ void Document::setFilter(const QString& text) {
   try {
     const PointFilter filter = PointFilter::parse(text);
     if (snapshot_) {
-      shown_ = filter.apply(*snapshot_);
-      Q_EMIT shownChanged();
+      show(filter.mask(*snapshot_));
     }
   } catch (const Error& error) {
     filter_error_ = QString::fromUtf8(error.what());
     if (snapshot_) {
-      shown_ = PointFilter::parse({}).apply(*snapshot_);
-      Q_EMIT shownChanged();
+      show(PointFilter::parse({}).mask(*snapshot_));
     }
   }
   Q_EMIT filterChanged();
+}
+
+void Document::show(std::vector<std::uint8_t> mask) {
+  mask_ = std::move(mask);
+  shown_ = indices_of(mask_);
+  Q_EMIT shownChanged();
 }
 
 void Document::select(int index) {
@@ -126,6 +138,42 @@ void Document::setBaseline(int index) {
   if (index != baseline_) {
     baseline_ = index;
     Q_EMIT baselineChanged(index);
+  }
+}
+
+int Document::indexOf(qint64 id) const {
+  return snapshot_ ? index_of(*snapshot_, id) : -1;
+}
+
+qint64 Document::idOf(int index) const {
+  return snapshot_ ? id_of(*snapshot_, index) : -1;
+}
+
+void Document::hover(int index) {
+  if (index != hovered_) {
+    hovered_ = index;
+    Q_EMIT hoverChanged(index);
+  }
+}
+
+// A pin more than there may be takes the oldest one's place.
+void Document::togglePin(int index) {
+  std::vector<int> pins = pins_;
+  if (const auto there = std::find(pins.begin(), pins.end(), index); there != pins.end()) {
+    pins.erase(there);
+  } else if (index >= 0) {
+    if (pins.size() == static_cast<std::size_t>(kMostPins)) {
+      pins.erase(pins.begin());
+    }
+    pins.push_back(index);
+  }
+  setPins(pins);
+}
+
+void Document::setPins(const std::vector<int>& pins) {
+  if (pins != pins_) {
+    pins_ = pins;
+    Q_EMIT pinsChanged();
   }
 }
 

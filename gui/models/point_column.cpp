@@ -113,55 +113,60 @@ double source_value(const Snapshot& snapshot, const PointOverview& point) {
 
 constexpr ColumnKind kText = ColumnKind::kText;
 constexpr ColumnKind kNumber = ColumnKind::kNumber;
+constexpr Better kNeither = Better::kNeither;
+constexpr Better kLess = Better::kLess;
+constexpr Better kMore = Better::kMore;
 using P = PointOverview;
 
 constexpr PointColumn kColumns[] = {
     {"source", "Source", "",
      "Measured on a device, simulated, or imported from another program's record", kText, 10,
-     provenance, source_value},
+     provenance, source_value, false, kNeither, &P::backend},
     {"system", "System", "",
      "What the point is of: an attention method with its drafts (NSA, dense, ReSA, SpecAttn), or a "
      "kernel alone (top-k, sampling, machine)",
-     kText, 9, system_text, system_value},
+     kText, 9, system_text, system_value, false, kNeither, &P::strategy},
     {"workload", "Workload", "",
      "attention: one NSA layer; decode: one layer over a dense cache; step: a whole verification "
      "step; acceptance: trained pair on real text; topk, sampling: those kernels alone; machine: "
      "copies, products, launches",
      kText, 10, workload_text, workload_value},
     {"model", "Model", "", "Geometry or checkpoint", kText, 10, word_text<&P::model>,
-     word_place<&P::model>},
+     word_place<&P::model>, false, kNeither, &P::model},
     {"regime", "Regime", "", "Kind of prompt", kText, 9, word_text<&P::regime>,
-     word_place<&P::regime>},
+     word_place<&P::regime>, false, kNeither, &P::regime},
     {"strategy", "Strategy", "",
      "attention / draft tree / traversal / grouping / schedule; of a kernel its own text", kText,
-     25, word_text<&P::strategy>, word_place<&P::strategy>},
+     25, word_text<&P::strategy>, word_place<&P::strategy>, false, kNeither, &P::strategy},
     {"L", "L", "tokens", "Context length; of a kernel scores, logits or KiB a row", kNumber, 7,
-     context_text, context_value, true},
+     context_text, context_value, true, kMore},
     {"N", "N", "", "Query tokens verified together; of a kernel rows", kNumber, 5, queries_text,
-     queries_value},
+     queries_value, false, kMore},
     {"rho", "ρ", "", "Measured overlap of neighbouring queries' selected blocks", kNumber, 6,
      overlap_text, overlap_value},
-    {"time", "Median time", "µs", "Median of all samples", kNumber, 12, time_text, time_value},
+    {"time", "Median time", "µs", "Median of all samples", kNumber, 12, time_text, time_value,
+     false, kLess},
     {"spread", "Spread", "%", "Half width of the median's 95 % interval", kNumber, 7, spread_text,
-     spread_value},
+     spread_value, false, kLess},
     {"dram", "DRAM measured", "MB", "Bytes read and written, by counters", kNumber, 13, dram_text,
-     dram_value},
+     dram_value, false, kLess},
     {"predicted", "DRAM predicted", "MB", "Bytes by the traffic functions", kNumber, 13,
-     predicted_text, predicted_value},
+     predicted_text, predicted_value, false, kLess},
     {"ratio", "meas. / pred.", "", "Measured over predicted DRAM bytes", kNumber, 10, ratio_text,
      ratio_value},
     {"accepted", "Tokens / step", "", "Mean accepted tokens a step, bonus counted", kNumber, 11,
-     accepted_text, accepted_value},
-    {"dtype", "Type", "", "Element type", kText, 6, word_text<&P::dtype>, word_place<&P::dtype>},
+     accepted_text, accepted_value, false, kMore},
+    {"dtype", "Type", "", "Element type", kText, 6, word_text<&P::dtype>, word_place<&P::dtype>,
+     false, kNeither, &P::dtype},
     {"cache", "Cache", "", "State of L2 before the measured work", kText, 10,
-     word_text<&P::cache_state>, word_place<&P::cache_state>},
+     word_text<&P::cache_state>, word_place<&P::cache_state>, false, kNeither, &P::cache_state},
     {"launch", "Launch", "", "Stream launches or a captured graph", kText, 7, word_text<&P::launch>,
-     word_place<&P::launch>},
+     word_place<&P::launch>, false, kNeither, &P::launch},
     {"split", "Split", "", "Calibration or test text", kText, 10, word_text<&P::split>,
-     word_place<&P::split>},
+     word_place<&P::split>, false, kNeither, &P::split},
     {"run", "Run", "", "Number of the run", kNumber, 5, run_text, run_value},
     {"status", "Status", "", "ok, refused or failed", kText, 8, word_text<&P::status>,
-     word_place<&P::status>},
+     word_place<&P::status>, false, kNeither, &P::status},
 };
 
 }  // namespace

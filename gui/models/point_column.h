@@ -10,6 +10,7 @@
 namespace versieve::gui {
 
 enum class ColumnKind { kText, kNumber };
+enum class Better { kNeither, kLess, kMore };  // of two values of a column
 
 struct PointColumn {
   const char* key;    // in filters: "time<50"
@@ -22,6 +23,9 @@ struct PointColumn {
   // Numbers: the value in the column's unit, NaN if absent. Texts: their alphabetic place.
   double (*value)(const Snapshot&, const db::PointOverview&);
   bool counts_tokens = false;
+  Better better = Better::kNeither;
+  // Where text and value follow from this word of the point alone.
+  std::int32_t db::PointOverview::*word = nullptr;
 };
 
 std::span<const PointColumn> point_columns();

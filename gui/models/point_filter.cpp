@@ -2,10 +2,13 @@
 
 #include <QRegularExpression>
 #include <QStringList>
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
+#include "gui/models/filter_terms.h"
 #include "gui/models/point_column.h"
 #include "model/words/error.h"
 
@@ -84,75 +87,54 @@ double parse_number(const QString& text, const PointColumn& column) {
   return value * factor;
 }
 
-// Whether a text column's text satisfies a term, found once for each distinct text: a million
-// points share a few hundred of them.
-class TextTest {
- public:
-  using Condition = std::function<bool(const QString&)>;
-  TextTest(const PointColumn& column, Condition condition)
-      : column_(column), condition_(std::move(condition)) {}
-
-  bool operator()(const Snapshot& snapshot, const db::PointOverview& point) {
-    const std::size_t place = static_cast<std::size_t>(column_.value(snapshot, point));
-    if (place >= known_.size()) {
-      known_.resize(place + 1, Answer::kUnknown);
-    }
-    if (known_[place] == Answer::kUnknown) {
-      known_[place] = condition_(column_.text(snapshot, point)) ? Answer::kYes : Answer::kNo;
-    }
-    return known_[place] == Answer::kYes;
+// Whether each place of a text column satisfies a condition: a million points share a few hundred
+// texts.
+template <typename Condition>
+std::vector<std::uint8_t> fitting_places(const std::vector<QString>& texts, Condition condition) {
+  std::vector<std::uint8_t> fits;
+  for (const QString& text : texts) {
+    fits.push_back(!text.isNull() && condition(text) ? 1 : 0);
   }
-
- private:
-  enum class Answer : char { kUnknown, kYes, kNo };
-  const PointColumn& column_;
-  Condition condition_;
-  std::vector<Answer> known_;
-};
-
-std::function<bool(const Snapshot&, const db::PointOverview&)> contains_test(const QString& text,
-                                                                             bool wanted) {
-  std::vector<TextTest> tests;
-  for (const PointColumn& column : point_columns()) {
-    if (column.kind == ColumnKind::kText) {
-      tests.emplace_back(column, [text](const QString& candidate) {
-        return candidate.contains(text, Qt::CaseInsensitive);
-      });
-    }
-  }
-  return [tests, wanted](const Snapshot& snapshot, const db::PointOverview& point) mutable {
-    bool any = false;
-    for (TextTest& test : tests) {
-      any = any || test(snapshot, point);
-    }
-    return any == wanted;
-  };
+  return fits;
 }
 
-// As people used to queries write it, with the titles and signs that the table shows: L ≥ 16K,
-// Median time, µs < 50.
-QString without_dressing(QString text) {
-  static const QRegularExpression blanks("\\s*(!=|<=|>=|==|=>|=<|=|<|>)\\s*");
-  for (const auto& [sign, plain] :
-       {std::pair{"≤", "<="}, std::pair{"≥", ">="}, std::pair{"≠", "!="}}) {
-    text.replace(QString::fromUtf8(sign), QString(plain));
+void keep_places(std::span<const double> places, const std::vector<std::uint8_t>& fits,
+                 std::vector<std::uint8_t>& mask) {
+  for (std::size_t at = 0; at < mask.size(); ++at) {
+    mask[at] &= fits[static_cast<std::size_t>(places[at])];
   }
+}
+
+// Without a branch within: a million values in two milliseconds.
+template <typename Comparison>
+void keep_numbers(std::span<const double> values, double number, Comparison holds,
+                  std::vector<std::uint8_t>& mask) {
+  for (std::size_t at = 0; at < mask.size(); ++at) {
+    mask[at] &= static_cast<std::uint8_t>(holds(values[at], number));
+  }
+}
+
+// Points of which some text column has the word, or none has.
+void keep_words(const Snapshot& snapshot, const QString& word, bool wanted,
+                std::vector<std::uint8_t>& mask) {
+  std::vector<std::uint8_t> found(mask.size(), 0);
+  int index = 0;
   for (const PointColumn& column : point_columns()) {
-    const QString title = QString::fromUtf8(column.title);
-    if (title != QLatin1String(column.key)) {
-      const QRegularExpression named(
-          "(?<![^\\s])" + QRegularExpression::escape(title) + "(?:,\\s*" +
-              QRegularExpression::escape(QString::fromUtf8(column.unit)) + ")?\\s*(?=[=<>!])",
-          QRegularExpression::CaseInsensitiveOption);
-      text.replace(named, column.key);
+    if (column.kind == ColumnKind::kText) {
+      const std::vector<std::uint8_t> fits = fitting_places(
+          snapshot.values.texts(index),
+          [&word](const QString& text) { return text.contains(word, Qt::CaseInsensitive); });
+      const std::span<const double> places = snapshot.values.column(index);
+      const bool any = std::find(fits.begin(), fits.end(), 1) != fits.end();
+      for (std::size_t at = 0; any && at < found.size(); ++at) {
+        found[at] |= fits[static_cast<std::size_t>(places[at])];
+      }
     }
+    ++index;
   }
-  text.replace(blanks, "\\1");
-  for (const auto& [twin, plain] :
-       {std::pair{"==", "="}, std::pair{"=>", ">="}, std::pair{"=<", "<="}}) {
-    text.replace(QString(twin), QString(plain));
+  for (std::size_t at = 0; at < mask.size(); ++at) {
+    mask[at] &= static_cast<std::uint8_t>(found[at] == static_cast<std::uint8_t>(wanted));
   }
-  return text;
 }
 
 struct Word {
@@ -272,78 +254,105 @@ PointFilter::Term PointFilter::comparison_term(const QString& key, const QString
   return term;
 }
 
-PointFilter::PointTest PointFilter::test_of(const Term& term) {
+void PointFilter::keep(const Snapshot& snapshot, const Term& term, Mask& mask) {
   if (term.column < 0) {
-    return contains_test(term.text, term.comparison == Comparison::kContains);
+    keep_words(snapshot, term.text, term.comparison == Comparison::kContains, mask);
+    return;
   }
+  const std::span<const double> values = snapshot.values.column(term.column);
   const PointColumn& column = point_columns()[static_cast<std::size_t>(term.column)];
   if (column.kind == ColumnKind::kText) {
     const bool wanted = term.comparison == Comparison::kEqual;
-    return TextTest(column, [text = term.text, wanted](const QString& candidate) {
-      return (candidate.compare(text, Qt::CaseInsensitive) == 0) == wanted;
-    });
+    keep_places(values,
+                fitting_places(snapshot.values.texts(term.column),
+                               [&term, wanted](const QString& candidate) {
+                                 return (candidate.compare(term.text, Qt::CaseInsensitive) == 0) ==
+                                        wanted;
+                               }),
+                mask);
+    return;
   }
-  return [&column, term](const Snapshot& snapshot, const db::PointOverview& point) {
-    return compare(column.value(snapshot, point), term.comparison, term.number);
-  };
+  keep_compared(values, term.comparison, term.number, mask);
 }
 
 // NaN holds in no comparison but "!=".
-bool PointFilter::compare(double value, Comparison comparison, double number) {
+void PointFilter::keep_compared(std::span<const double> values, Comparison comparison,
+                                double number, Mask& mask) {
   switch (comparison) {
     case Comparison::kEqual:
-      return value == number;
+      return keep_numbers(values, number, std::equal_to<>(), mask);
     case Comparison::kUnequal:
-      return value != number;
+      return keep_numbers(values, number, std::not_equal_to<>(), mask);
     case Comparison::kLess:
-      return value < number;
+      return keep_numbers(values, number, std::less<>(), mask);
     case Comparison::kAtMost:
-      return value <= number;
+      return keep_numbers(values, number, std::less_equal<>(), mask);
     case Comparison::kMore:
-      return value > number;
+      return keep_numbers(values, number, std::greater<>(), mask);
     case Comparison::kAtLeast:
-      return value >= number;
+      return keep_numbers(values, number, std::greater_equal<>(), mask);
     case Comparison::kContains:
     case Comparison::kLacks:
       break;
   }
-  return false;
 }
 
-QStringList terms_of(const QString& filter) {
-  static const QRegularExpression term("(?:[^\\s'\"]|'[^']*'|\"[^\"]*\"|['\"].*$)+");
-  QStringList terms;
-  for (QRegularExpressionMatchIterator at = term.globalMatch(filter); at.hasNext();) {
-    terms << at.next().captured(0);
+PointFilter::Bounds PointFilter::boundsOf(int column) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Bounds bounds{-kInfinity, kInfinity};
+  for (const Term& term : terms_) {
+    if (term.column != column) {
+      continue;
+    }
+    const bool is_equal = term.comparison == Comparison::kEqual;
+    if (is_equal || term.comparison == Comparison::kMore ||
+        term.comparison == Comparison::kAtLeast) {
+      bounds.low = std::max(bounds.low, term.number);
+    }
+    if (is_equal || term.comparison == Comparison::kLess ||
+        term.comparison == Comparison::kAtMost) {
+      bounds.high = std::min(bounds.high, term.number);
+    }
   }
-  return terms;
+  return bounds;
 }
 
-QString with_range(const QString& filter, const QString& key, double low, double high) {
-  static const QRegularExpression bound("^([A-Za-z]+)(<=|>=|=|<|>)");
-  const auto written = [](double value) {
-    return std::fabs(value) >= 1e3 ? QString::number(value, 'f', 0)
-                                   : QString::number(value, 'g', 4);
-  };
-  QStringList terms = terms_of(without_dressing(filter));
-  terms.removeIf([&key](const QString& term) { return bound.match(term).captured(1) == key; });
-  terms << key + ">=" + written(low) << key + "<=" + written(high);
-  return terms.join(' ');
+PointFilter::Mask PointFilter::placesKept(const Snapshot& snapshot, int column) const {
+  const std::vector<QString>& texts = snapshot.values.texts(column);
+  Mask kept(texts.size(), 1);
+  for (const Term& term : terms_) {
+    if (term.column == column) {
+      const Mask fits = fitting_places(texts, [&term](const QString& text) {
+        return (text.compare(term.text, Qt::CaseInsensitive) == 0) ==
+               (term.comparison == Comparison::kEqual);
+      });
+      for (std::size_t place = 0; place < kept.size(); ++place) {
+        kept[place] &= fits[place];
+      }
+    }
+  }
+  return kept;
+}
+
+PointFilter::Mask PointFilter::mask(const Snapshot& snapshot) const {
+  Mask mask(snapshot.overview.points.size(), 1);
+  for (const Term& term : terms_) {
+    keep(snapshot, term, mask);
+  }
+  return mask;
 }
 
 std::vector<std::int32_t> PointFilter::apply(const Snapshot& snapshot) const {
-  std::vector<PointTest> tests;
-  for (const Term& term : terms_) {
-    tests.push_back(test_of(term));
-  }
-  return those_of(snapshot, tests);
+  return indices_of(mask(snapshot));
 }
 
 // Of several terms one that no point satisfies, with what there is instead; else that they exclude
 // one another.
 QString PointFilter::emptyBecause(const Snapshot& snapshot) const {
   for (const Term& term : terms_) {
-    if (!those_of(snapshot, {test_of(term)}).empty()) {
+    Mask mask(snapshot.overview.points.size(), 1);
+    keep(snapshot, term, mask);
+    if (std::find(mask.begin(), mask.end(), 1) != mask.end()) {
       continue;
     }
     if (term.column < 0) {
@@ -359,25 +368,26 @@ QString PointFilter::emptyBecause(const Snapshot& snapshot) const {
 QString PointFilter::what_there_is(const Snapshot& snapshot, int index) {
   constexpr qsizetype kMostNamed = 8;
   const PointColumn& column = point_columns()[static_cast<std::size_t>(index)];
-  double low = std::numeric_limits<double>::infinity();
-  double high = -low;
   QString low_text, high_text;
   QStringList texts;
-  for (const db::PointOverview& point : snapshot.overview.points) {
-    const double value = column.value(snapshot, point);
-    if (column.kind == ColumnKind::kText) {
-      const QString text = column.text(snapshot, point);
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  if (column.kind == ColumnKind::kText) {
+    for (const QString& text : snapshot.values.texts(index)) {
       if (!text.isEmpty() && texts.size() <= kMostNamed && !texts.contains(text)) {
         texts << text;
       }
-    } else if (std::isfinite(value)) {
-      if (value < low) {
-        low = value;
-        low_text = column.text(snapshot, point);
+    }
+  } else {
+    const std::span<const double> values = snapshot.values.column(index);
+    for (std::size_t at = 0; at < values.size(); ++at) {
+      if (values[at] < low) {
+        low = values[at];
+        low_text = column.text(snapshot, snapshot.overview.points[at]);
       }
-      if (value > high) {
-        high = value;
-        high_text = column.text(snapshot, point);
+      if (values[at] > high && std::isfinite(values[at])) {
+        high = values[at];
+        high_text = column.text(snapshot, snapshot.overview.points[at]);
       }
     }
   }
@@ -395,21 +405,15 @@ QString PointFilter::what_there_is(const Snapshot& snapshot, int index) {
                     : key + " is from " + low_text + " to " + high_text + unit;
 }
 
-std::vector<std::int32_t> PointFilter::those_of(const Snapshot& snapshot,
-                                                const std::vector<PointTest>& tests) {
-  std::vector<std::int32_t> shown;
-  std::int32_t index = 0;
-  for (const db::PointOverview& point : snapshot.overview.points) {
-    bool all = true;
-    for (const PointTest& test : tests) {
-      all = all && test(snapshot, point);
-    }
-    if (all) {
-      shown.push_back(index);
-    }
-    ++index;
+std::vector<std::int32_t> indices_of(const std::vector<std::uint8_t>& mask) {
+  std::vector<std::int32_t> indices(mask.size());
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < mask.size(); ++at) {
+    indices[count] = static_cast<std::int32_t>(at);
+    count += mask[at];
   }
-  return shown;
+  indices.resize(count);
+  return indices;
 }
 
 }  // namespace versieve::gui

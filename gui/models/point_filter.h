@@ -6,8 +6,7 @@
 #pragma once
 
 #include <QString>
-#include <QStringList>
-#include <functional>
+#include <span>
 #include <vector>
 
 #include "gui/models/snapshot.h"
@@ -19,7 +18,16 @@ class PointFilter {
   // Throws Error(kUsage) with one sentence.
   static PointFilter parse(const QString& text);
 
+  using Mask = std::vector<std::uint8_t>;  // [point] = 1 where it holds, else 0
+  Mask mask(const Snapshot& snapshot) const;
   std::vector<std::int32_t> apply(const Snapshot& snapshot) const;  // indices, ascending
+  // Between which numbers it leaves a column; infinite where it sets no bound.
+  struct Bounds {
+    double low, high;
+  };
+  Bounds boundsOf(int column) const;
+  // [place] = 1 of a text column's texts that it leaves.
+  Mask placesKept(const Snapshot& snapshot, int column) const;
   // Why it leaves no point, a sentence. REQUIRES: it leaves none, and there are points.
   QString emptyBecause(const Snapshot& snapshot) const;
 
@@ -36,21 +44,16 @@ class PointFilter {
   static Term parse_term(const QString& word);
   static Term comparison_term(const QString& key, const QString& sign, const QString& value);
 
-  using PointTest = std::function<bool(const Snapshot&, const db::PointOverview&)>;
-  static PointTest test_of(const Term& term);
-  static std::vector<std::int32_t> those_of(const Snapshot& snapshot,
-                                            const std::vector<PointTest>& tests);
+  // Leaves in the mask what satisfies the term.
+  static void keep(const Snapshot& snapshot, const Term& term, Mask& mask);
+  static void keep_compared(std::span<const double> values, Comparison comparison, double number,
+                            Mask& mask);
   // "model is demo, nsa-1b"; "time is from 3.1 to 812 µs".
   static QString what_there_is(const Snapshot& snapshot, int column);
-  static bool compare(double value, Comparison comparison, double number);
 
   std::vector<Term> terms_;
 };
 
-// The filter's terms as they are written, quotes and all.
-QStringList terms_of(const QString& filter);
-// The filter with the column between two numbers, in the place of what it said of that column's
-// numbers before.
-QString with_range(const QString& filter, const QString& key, double low, double high);
+std::vector<std::int32_t> indices_of(const std::vector<std::uint8_t>& mask);  // of the ones
 
 }  // namespace versieve::gui

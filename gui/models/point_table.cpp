@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "gui/models/comparison.h"
 #include "gui/models/numbers.h"
@@ -10,6 +12,8 @@
 
 namespace versieve::gui {
 namespace {
+
+constexpr std::size_t kSortedAtOnce = 50'000;  // points, in a moment
 
 const PointColumn& column_at(int column) {
   return point_columns()[static_cast<std::size_t>(column)];
@@ -36,8 +40,27 @@ QVariant ratio_header(int role, const QString& sign) {
 }
 
 // By the ratio to one baseline as by the time itself.
-const PointColumn& sorting_column(int column) {
-  return column_at(column == PointTable::ratioColumn() ? column_index("time") : column);
+int sorting_column(int column) {
+  return column == PointTable::ratioColumn() ? column_index("time") : column;
+}
+
+// All points, from the order in which they were.
+std::vector<std::int32_t> sorted(const Snapshot& snapshot, std::vector<std::int32_t> order,
+                                 int column, bool ascending) {
+  const std::span<const double> values = snapshot.values.column(column);
+  if (order.empty()) {
+    order.resize(values.size());
+    std::iota(order.begin(), order.end(), 0);
+  }
+  std::stable_sort(order.begin(), order.end(), [values, ascending](std::int32_t a, std::int32_t b) {
+    const double x = values[static_cast<std::size_t>(a)];
+    const double y = values[static_cast<std::size_t>(b)];
+    if (std::isnan(x) || std::isnan(y)) {
+      return !std::isnan(x) && std::isnan(y);  // what is absent comes last in either order
+    }
+    return ascending ? x < y : y < x;
+  });
+  return order;
 }
 
 }  // namespace
@@ -133,60 +156,87 @@ QVariant PointTable::headerData(int section, Qt::Orientation orientation, int ro
 void PointTable::sort(int column, Qt::SortOrder order) {
   sort_column_ = column;
   sort_order_ = order;
+  begin_sort();
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+}
+
+void PointTable::begin_sort() {
+  const SnapshotPtr snapshot = document_.snapshot();
+  if (!snapshot || sort_column_ < 0) {
+    return;
+  }
+  std::vector<std::int32_t> order = sorted_ == snapshot ? order_ : std::vector<std::int32_t>();
+  const int column = sorting_column(sort_column_);
+  const bool ascending = sort_order_ == Qt::AscendingOrder;
+  if (snapshot->overview.points.size() <= kSortedAtOnce) {
+    sorted_ = snapshot;
+    take_order(sorted(*snapshot, std::move(order), column, ascending));
+    return;
+  }
+  using Order = std::vector<std::int32_t>;
+  sort_job_.start<Order>([=] { return sorted(*snapshot, order, column, ascending); },
+                         [=, this](const Order& sorted_order) {
+                           if (snapshot == document_.snapshot()) {
+                             sorted_ = snapshot;
+                             take_order(sorted_order);
+                           }
+                         },
+                         [](const QString&) {});
+}
+
+void PointTable::take_order(std::vector<std::int32_t> order) {
   Q_EMIT layoutAboutToBeChanged({}, QAbstractItemModel::VerticalSortHint);
   const QModelIndexList old_indices = persistentIndexList();
   std::vector<int> points;
   for (const QModelIndex& index : old_indices) {
     points.push_back(pointAt(index.row()));
   }
-  arrange();
+  order_ = std::move(order);
+  pick_rows();
+  std::vector<std::int32_t> places;  // [point] = row
+  if (!points.empty()) {
+    places.assign(order_.size(), -1);
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      places[static_cast<std::size_t>(rows_[row])] = static_cast<std::int32_t>(row);
+    }
+  }
   QModelIndexList new_indices;
   for (qsizetype i = 0; i < old_indices.size(); ++i) {
-    new_indices << index(rowOf(points[static_cast<std::size_t>(i)]), old_indices[i].column());
+    const std::size_t point = static_cast<std::size_t>(points[static_cast<std::size_t>(i)]);
+    new_indices << index(places[point], old_indices[i].column());
   }
   changePersistentIndexList(old_indices, new_indices);
   Q_EMIT layoutChanged({}, QAbstractItemModel::VerticalSortHint);
-  Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
 }
 
 int PointTable::rowOf(int point) const {
-  return point < 0 || static_cast<std::size_t>(point) >= places_.size()
-             ? -1
-             : places_[static_cast<std::size_t>(point)];
+  const auto row = point < 0 ? rows_.end() : std::find(rows_.begin(), rows_.end(), point);
+  return row == rows_.end() ? -1 : static_cast<int>(row - rows_.begin());
 }
 
 void PointTable::take_shown() {
   beginResetModel();
-  rows_ = document_.shown();
-  arrange();
+  pick_rows();
   endResetModel();
+  if (document_.snapshot() && sorted_ != document_.snapshot()) {
+    begin_sort();
+  }
 }
 
-void PointTable::arrange() {
-  const std::size_t count = document_.snapshot() ? document_.snapshot()->overview.points.size() : 0;
-  if (sort_column_ >= 0 && count > 0) {
-    const Snapshot& snapshot = *document_.snapshot();
-    const PointColumn& column = sorting_column(sort_column_);
-    std::vector<double> values(count);
-    for (const std::int32_t row : rows_) {
-      const std::size_t point = static_cast<std::size_t>(row);
-      values[point] = column.value(snapshot, snapshot.overview.points[point]);
-    }
-    const bool ascending = sort_order_ == Qt::AscendingOrder;
-    std::stable_sort(
-        rows_.begin(), rows_.end(), [&values, ascending](std::int32_t a, std::int32_t b) {
-          const double x = values[static_cast<std::size_t>(a)];
-          const double y = values[static_cast<std::size_t>(b)];
-          if (std::isnan(x) || std::isnan(y)) {
-            return !std::isnan(x) && std::isnan(y);  // what is absent comes last in either order
-          }
-          return ascending ? x < y : y < x;
-        });
+// Of the sorted points those that are shown.
+void PointTable::pick_rows() {
+  if (order_.empty() || sorted_ != document_.snapshot()) {
+    rows_ = document_.shown();
+    return;
   }
-  places_.assign(count, -1);
-  for (std::size_t row = 0; row < rows_.size(); ++row) {
-    places_[static_cast<std::size_t>(rows_[row])] = static_cast<std::int32_t>(row);
+  const std::vector<std::uint8_t>& mask = document_.mask();
+  rows_.resize(order_.size());
+  std::size_t count = 0;
+  for (const std::int32_t point : order_) {
+    rows_[count] = point;
+    count += mask[static_cast<std::size_t>(point)];
   }
+  rows_.resize(count);
 }
 
 }  // namespace versieve::gui

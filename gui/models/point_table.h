@@ -1,11 +1,13 @@
 // The shown points as a table: its own permutation instead of a sorting proxy, which is a hundred
-// thousand times slower to narrow at a million rows. Sorting is stable: sort by L, then by time.
+// thousand times slower to narrow at a million rows. All points are sorted once and the shown ones
+// picked from them. Sorting is stable: sort by L, then by time; of many points on a worker.
 #pragma once
 
 #include <QAbstractTableModel>
 #include <vector>
 
 #include "gui/models/document.h"
+#include "gui/models/jobs.h"
 
 namespace versieve::gui {
 
@@ -28,11 +30,15 @@ class PointTable : public QAbstractTableModel {
  private:
   QVariant ratio(int row, int role) const;
   void take_shown();
-  void arrange();
+  void begin_sort();
+  void pick_rows();
+  void take_order(std::vector<std::int32_t> order);
 
   Document& document_;
-  std::vector<std::int32_t> rows_;    // [row] = point
-  std::vector<std::int32_t> places_;  // [point] = row, or -1
+  std::vector<std::int32_t> rows_;   // [row] = point
+  std::vector<std::int32_t> order_;  // all points as they are sorted; empty: as they were stored
+  SnapshotPtr sorted_;               // that the order is of
+  Job sort_job_;
   int sort_column_ = -1;
   Qt::SortOrder sort_order_ = Qt::AscendingOrder;
 };

@@ -43,6 +43,10 @@ QStringList Preferences::recent() const {
   return there;
 }
 
+QString Preferences::sessionPath() const {
+  return QFileInfo(settings_.fileName()).absolutePath() + "/last.vsession";
+}
+
 void Preferences::noteOpened(const QString& path) {
   const QString whole = QFileInfo(path).absoluteFilePath();
   QStringList paths = recent();

@@ -24,6 +24,8 @@ class Preferences {
   void setDark(bool is_dark);
   // Databases that are still there, the newest first.
   QStringList recent() const;
+  // Beside the preferences themselves: how the last window was left.
+  QString sessionPath() const;
   // A database was opened.
   void noteOpened(const QString& path);
 

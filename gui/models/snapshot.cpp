@@ -77,6 +77,14 @@ QString largest_database_in(const QDir& folder) {
   return largest;
 }
 
+void derive(Snapshot& snapshot) {
+  for (const std::string& word : snapshot.overview.words) {
+    snapshot.words.push_back(QString::fromStdString(word));
+  }
+  snapshot.word_order = alphabetic_order(snapshot.words);
+  snapshot.values = PointValues(snapshot);
+}
+
 SnapshotPtr read_snapshot(const QString& path) {
   const FileState state = file_state(path);
   const db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kReadOnly);
@@ -89,10 +97,7 @@ SnapshotPtr read_snapshot(const QString& path) {
     snapshot->diagnostics.push_back(store.diagnostics(run.id));
   }
   snapshot->overview = store.overview({});
-  for (const std::string& word : snapshot->overview.words) {
-    snapshot->words.push_back(QString::fromStdString(word));
-  }
-  snapshot->word_order = alphabetic_order(snapshot->words);
+  derive(*snapshot);
   return snapshot;
 }
 

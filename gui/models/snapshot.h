@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "db/store.h"
+#include "gui/models/point_values.h"
 
 namespace versieve::gui {
 
@@ -31,12 +32,15 @@ struct Snapshot {
   db::Overview overview;
   std::vector<QString> words;            // of overview.words
   std::vector<std::int32_t> word_order;  // [word] = its place in alphabetic order
+  PointValues values;                    // of overview.points
 
   const db::StoredRun* run(std::int64_t run_id) const;
   const QString& word(std::int32_t index) const { return words[static_cast<std::size_t>(index)]; }
 };
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
+// Fills in what follows from the overview: words, their order, values.
+void derive(Snapshot& snapshot);
 // Throws Error.
 SnapshotPtr read_snapshot(const QString& path);
 PointMeasurement read_point(const QString& path, std::int64_t point_id);

@@ -1,14 +1,9 @@
 #include "gui/pages/points_page.h"
 
-#include <QCheckBox>
-#include <QComboBox>
-#include <QHBoxLayout>
 #include <QHeaderView>
-#include <QLabel>
-#include <QLineEdit>
 #include <QScrollBar>
-#include <QShortcut>
 #include <QSplitter>
+#include <QStyledItemDelegate>
 #include <QTableView>
 #include <QTextBrowser>
 #include <QToolButton>
@@ -19,36 +14,41 @@
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/models/point_column.h"
-#include "gui/models/point_filter.h"
 #include "gui/models/point_text.h"
 #include "gui/views/table.h"
+#include "gui/views/table_columns.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
+#include "gui/views/ui_state.h"
 
 namespace versieve::gui {
 namespace {
 
 const QString kSortSign = QStringLiteral(" \u25b4");  // a title needs room for it
 constexpr int kHeaderPadding = 20;
-constexpr int kAxisChars = 9;  // at least seen of a choice
-const QString kSystemTerm = QStringLiteral("system=");
+// Rows of the point under the pointer in any view and of pinned ones stand out.
+class PointRow : public QStyledItemDelegate {
+ public:
+  PointRow(const Document& document, const PointTable& points, QObject* parent)
+      : QStyledItemDelegate(parent), document_(document), points_(points) {}
 
-// All columns of a kind, each with its index as data.
-QComboBox* column_box(ColumnKind kind, const char* chosen, const QString& accessible_name) {
-  QComboBox* box = new QComboBox;
-  box->setAccessibleName(accessible_name);
-  int index = 0;
-  for (const PointColumn& column : point_columns()) {
-    if (column.kind == kind) {
-      box->addItem(column.title, index);
+ protected:
+  void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
+    QStyledItemDelegate::initStyleOption(option, index);
+    const int point = points_.pointAt(index.row());
+    const std::vector<int>& pins = document_.pins();
+    if (point == document_.hovered()) {
+      option->backgroundBrush = theme::colors().accent_tint;
     }
-    ++index;
+    if (std::find(pins.begin(), pins.end(), point) != pins.end()) {
+      option->font.setBold(true);
+    }
   }
-  box->setCurrentIndex(box->findData(column_index(chosen)));
-  box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-  box->setMinimumContentsLength(kAxisChars);
-  return box;
-}
+
+ private:
+  const Document& document_;
+  const PointTable& points_;
+};
 
 }  // namespace
 
@@ -57,20 +57,12 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
       document_(document),
       points_(new PointTable(document, this)),
       table_(new QTableView),
-      scatter_(new Scatter(document)),
+      filter_(new FilterBar(document)),
+      plot_(new ScatterPanel(document, "points")),
       details_(new QTextBrowser),
-      baseline_(new QToolButton),
-      system_(new QComboBox),
-      filter_(new QLineEdit),
-      count_(quiet_label({})),
-      filter_error_(new QLabel),
-      x_(column_box(ColumnKind::kNumber, "L", tr("Horizontal axis"))),
-      y_(column_box(ColumnKind::kNumber, "time", tr("Vertical axis"))),
-      color_(column_box(ColumnKind::kText, "system", tr("Colour"))),
-      x_log_(new QCheckBox(tr("log"))),
-      y_log_(new QCheckBox(tr("log"))) {
+      baseline_(new QToolButton) {
   QSplitter* upper = new QSplitter(Qt::Horizontal);
-  upper->addWidget(make_plot());
+  upper->addWidget(plot_);
   upper->addWidget(make_details());
   upper->setStretchFactor(0, 1);
   upper->setSizes({930, 440});
@@ -82,14 +74,12 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
   whole->setSizes({450, 300});
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
-  layout->addWidget(make_filter_row());
-  layout->addWidget(filter_error_);
+  layout->addWidget(filter_);
   layout->addWidget(whole, 1);
 
   connect(&document, &Document::selectionChanged, this, &PointsPage::show_selected);
   connect(&document, &Document::shownChanged, this, &PointsPage::keep_selection);
-  connect(&document, &Document::filterChanged, this, &PointsPage::show_filter);
-  connect(&document, &Document::loaded, this, &PointsPage::choose_axes_for_data);
+  connect(&document, &Document::loaded, this, &PointsPage::greet_data);
   connect(&document, &Document::pointRead, this,
           [this](const std::shared_ptr<const PointMeasurement>& point, const QString& sentence) {
             read_ = point;
@@ -97,64 +87,9 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
             show_details();
           });
   connect(&document, &Document::baselineChanged, this, &PointsPage::show_details);
-  connect(scatter_, &Scatter::brushed, this, &PointsPage::brush);
-}
-
-QWidget* PointsPage::make_filter_row() {
-  filter_->setPlaceholderText(
-      tr("Filter: words, -words, and columns such as  %1").arg(filterExample()));
-  filter_->setClearButtonEnabled(true);
-  filter_->setAccessibleName(tr("Filter"));
-  filter_error_->setObjectName("filterError");
-  filter_error_->setWordWrap(true);
-  filter_error_->hide();
-  filter_->setObjectName("filter");
-  connect(filter_, &QLineEdit::textChanged, &document_, &Document::setFilter);
-  system_->setAccessibleName(tr("System"));
-  system_->setObjectName("system");
-  system_->addItem(tr("All systems"), QString());
-  for (int i = 0; i < kSystemCount - 1; ++i) {
-    const System system = static_cast<System>(i);
-    system_->addItem(name_in_words(system), short_name(system));
-  }
-  connect(system_, &QComboBox::activated, this, &PointsPage::choose_system);
-  QWidget* row = new QWidget;
-  QHBoxLayout* layout = new QHBoxLayout(row);
-  layout->setContentsMargins(0, 0, 0, 0);
-  layout->addWidget(system_);
-  layout->addWidget(filter_, 1);
-  layout->addSpacing(8);
-  layout->addWidget(count_);
-  return row;
-}
-
-QWidget* PointsPage::make_plot() {
-  x_log_->setChecked(true);
-  y_log_->setChecked(true);
-  for (QComboBox* box : {x_, y_, color_}) {
-    connect(box, &QComboBox::currentIndexChanged, this, &PointsPage::set_axes);
-  }
-  for (QCheckBox* box : {x_log_, y_log_}) {
-    connect(box, &QCheckBox::toggled, this, &PointsPage::set_axes);
-  }
-  QHBoxLayout* choices = new QHBoxLayout;
-  choices->addWidget(quiet_label(tr("Vertical")));
-  choices->addWidget(y_);
-  choices->addWidget(y_log_);
-  choices->addSpacing(8);
-  choices->addWidget(quiet_label(tr("Horizontal")));
-  choices->addWidget(x_);
-  choices->addWidget(x_log_);
-  choices->addSpacing(8);
-  choices->addWidget(quiet_label(tr("Colour")));
-  choices->addWidget(color_);
-  choices->addStretch();
-  QWidget* plot = new QWidget;
-  QVBoxLayout* layout = new QVBoxLayout(plot);
-  layout->setContentsMargins(0, 0, 0, 0);
-  layout->addLayout(choices);
-  layout->addWidget(scatter_, 1);
-  return plot;
+  connect(&document, &Document::hoverChanged, table_->viewport(),
+          QOverload<>::of(&QWidget::update));
+  connect(&document, &Document::pinsChanged, table_->viewport(), QOverload<>::of(&QWidget::update));
 }
 
 QWidget* PointsPage::make_details() {
@@ -169,13 +104,7 @@ QWidget* PointsPage::make_details() {
   baseline_->setToolTip(
       tr("Makes the selected point the baseline: every other shows its time over this one's (B)"));
   connect(baseline_, &QToolButton::clicked, this, &PointsPage::toggle_baseline);
-  // Not the button's own shortcut, which would take the focus from where one is.
-  QShortcut* key = new QShortcut(Qt::Key_B, this);
-  connect(key, &QShortcut::activated, this, [this] {
-    if (baseline_->isEnabled()) {
-      toggle_baseline();
-    }
-  });
+  baseline_->setProperty(kFollowsProperty, true);  // the document's baseline
   QWidget* whole = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(whole);
   layout->setContentsMargins(8, 0, 0, 0);
@@ -184,10 +113,8 @@ QWidget* PointsPage::make_details() {
   return whole;
 }
 
-// Of the selected point; of the baseline itself, no baseline any more.
 void PointsPage::toggle_baseline() {
-  const int selected = document_.selected();
-  document_.setBaseline(selected == document_.baseline() ? -1 : selected);
+  document_.toggleBaseline();
   show_details();
 }
 
@@ -201,7 +128,8 @@ void PointsPage::show_details() {
     return;
   }
   const Snapshot& snapshot = *document_.snapshot();
-  const QString hidden = points_->rowOf(selected) < 0
+  says_hidden_ = points_->rowOf(selected) < 0;
+  const QString hidden = says_hidden_
                              ? tr("<p><b>The filter hides this point; it stays selected.</b></p>")
                              : QString();
   const QString compared = baseline < 0 ? QString() : comparison_html(snapshot, selected, baseline);
@@ -210,21 +138,17 @@ void PointsPage::show_details() {
       point_html(*read_, snapshot.overview.points[static_cast<std::size_t>(selected)], compared));
 }
 
-// What was brushed stands in the filter, where it can be read, changed and copied.
-void PointsPage::brush(const QRectF& values) {
-  const auto key_of = [](int column) {
-    return QString(point_columns()[static_cast<std::size_t>(column)].key);
-  };
-  const QString x_brushed = with_range(document_.filterText(), key_of(scatter_->xColumn()),
-                                       values.left(), values.right());
-  document_.setFilter(
-      with_range(x_brushed, key_of(scatter_->yColumn()), values.top(), values.bottom()));
+bool PointsPage::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::Leave) {
+    document_.hover(-1);
+  }
+  return QWidget::eventFilter(watched, event);
 }
 
 void PointsPage::recolor() {
   style_text(*details_);
   show_details();
-  show_filter();
+  filter_->recolor();
 }
 
 QWidget* PointsPage::make_table() {
@@ -232,6 +156,12 @@ QWidget* PointsPage::make_table() {
   table_->setObjectName("points");
   table_->setAccessibleName(tr("Points"));
   table_->setModel(points_);
+  offer_columns(*table_);
+  table_->setItemDelegate(new PointRow(document_, *points_, table_));
+  table_->setMouseTracking(true);
+  connect(table_, &QTableView::entered, this,
+          [this](const QModelIndex& cell) { document_.hover(points_->pointAt(cell.row())); });
+  table_->viewport()->installEventFilter(this);
   table_->setSortingEnabled(true);
   table_->horizontalHeader()->setSortIndicatorClearable(false);
   table_->sortByColumn(column_index("L"), Qt::AscendingOrder);
@@ -255,35 +185,6 @@ QWidget* PointsPage::make_table() {
   return table_;
 }
 
-// One more way to write a term of the filter.
-void PointsPage::choose_system() {
-  QStringList terms = terms_of(document_.filterText());
-  terms.removeIf([](const QString& term) { return term.startsWith(kSystemTerm); });
-  const QString system = system_->currentData().toString();
-  if (!system.isEmpty()) {
-    terms.prepend(kSystemTerm + system);
-  }
-  document_.setFilter(terms.join(' '));
-}
-
-void PointsPage::show_system() {
-  int shown = 0;
-  for (const QString& term : terms_of(document_.filterText())) {
-    if (term.startsWith(kSystemTerm)) {
-      const QString name = term.mid(kSystemTerm.size());
-      shown = std::max(0, system_->findData(name, Qt::UserRole, Qt::MatchFixedString));
-    }
-  }
-  system_->setCurrentIndex(shown);
-}
-
-void PointsPage::set_axes() {
-  scatter_->setX(x_->currentData().toInt());
-  scatter_->setY(y_->currentData().toInt());
-  scatter_->setColor(color_->currentData().toInt());
-  scatter_->setLog(x_log_->isChecked(), y_log_->isChecked());
-}
-
 // The table forgets its current row with each filter; the selection is the document's.
 void PointsPage::keep_selection() {
   const int row = points_->rowOf(document_.selected());
@@ -291,7 +192,7 @@ void PointsPage::keep_selection() {
     table_->setCurrentIndex(points_->index(row, 0));
     table_->scrollTo(points_->index(row, 0), QAbstractItemView::PositionAtCenter);
   }
-  if (read_) {
+  if (read_ && says_hidden_ != (row < 0)) {
     show_details();
   }
 }
@@ -317,29 +218,6 @@ void PointsPage::show_selected(int point) {
   }
 }
 
-void PointsPage::show_filter() {
-  if (filter_->text() != document_.filterText()) {
-    filter_->setText(document_.filterText());
-  }
-  show_system();
-  const QString& error = document_.filterError();
-  const qsizetype all = document_.snapshot()
-                            ? static_cast<qsizetype>(document_.snapshot()->overview.points.size())
-                            : 0;
-  count_->setText(tr("%1 of %2 points")
-                      .arg(fixed(static_cast<double>(document_.shown().size()), 0),
-                           fixed(static_cast<double>(all), 0)));
-  QString sentence = error.isEmpty() ? error : tr("Not filtered: %1.").arg(error);
-  if (error.isEmpty() && all > 0 && document_.shown().empty()) {
-    sentence =
-        tr("No point is left: %1.")
-            .arg(PointFilter::parse(document_.filterText()).emptyBecause(*document_.snapshot()));
-  }
-  filter_error_->setText(sentence);
-  filter_error_->setStyleSheet("color: " + theme::colors().warning.name());
-  filter_error_->setVisible(!sentence.isEmpty());
-}
-
 // Of the longest strategy text, within reason.
 int PointsPage::strategy_width() const {
   constexpr int kMostPixels = 330, kPadding = 24;
@@ -352,24 +230,12 @@ int PointsPage::strategy_width() const {
   return std::min(width, kMostPixels);
 }
 
-// A database without times (acceptance only) starts with what it has; the first row is selected, so
-// that the page shows what a selection does.
-void PointsPage::choose_axes_for_data() {
+// The first row is selected, so that the page shows what a selection does.
+void PointsPage::greet_data() {
   table_->setColumnWidth(column_index("strategy"), strategy_width());
   if (document_.selected() < 0) {
     document_.select(points_->rowCount() > 0 ? points_->pointAt(0) : -1);
   }
-  const std::vector<db::PointOverview>& points = document_.snapshot()->overview.points;
-  const bool has_times =
-      points.empty() || std::any_of(points.begin(), points.end(), [](const db::PointOverview& p) {
-        return p.median_ns.has_value();
-      });
-  if (has_times && y_follows_data_) {
-    y_->setCurrentIndex(y_->findData(column_index("time")));
-  } else if (!has_times) {
-    y_->setCurrentIndex(y_->findData(column_index("accepted")));
-  }
-  y_follows_data_ = !has_times;
 }
 
 }  // namespace versieve::gui

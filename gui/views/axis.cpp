@@ -26,15 +26,22 @@ double nice_step(double step) {
 Axis Axis::around(const std::vector<double>& values, bool is_log, bool counts_tokens) {
   Axis axis;
   axis.is_log_ = is_log;
-  axis.counts_tokens_ = counts_tokens;
-  bool any = false;
+  double low = std::nan(""), high = low;
   for (const double value : values) {
-    if (axis.holds(value)) {
-      const double at = axis.scaled(value);
-      axis.low_ = any ? std::min(axis.low_, at) : at;
-      axis.high_ = any ? std::max(axis.high_, at) : at;
-      any = true;
-    }
+    const double at = axis.scaled(value);
+    low = std::fmin(low, at);
+    high = std::fmax(high, at);
+  }
+  return between(low, high, is_log, counts_tokens);
+}
+
+Axis Axis::between(double low, double high, bool is_log, bool counts_tokens) {
+  Axis axis;
+  axis.is_log_ = is_log;
+  axis.counts_tokens_ = counts_tokens;
+  if (std::isfinite(low) && std::isfinite(high)) {
+    axis.low_ = low;
+    axis.high_ = high;
   }
   const double smallest = is_log ? 0.1 : std::max(std::fabs(axis.high_) * 0.1, 1e-9);
   const double margin = std::max(kMargin * (axis.high_ - axis.low_), smallest / 2.0);
@@ -48,7 +55,7 @@ bool Axis::holds(double value) const {
 }
 
 double Axis::scaled(double value) const {
-  return is_log_ ? std::log10(value) : value;
+  return !holds(value) ? std::nan("") : is_log_ ? std::log10(value) : value;
 }
 
 double Axis::place(double value) const {

@@ -18,6 +18,13 @@ class Axis {
   // positive do not count.
   static Axis around(const std::vector<double>& values, bool is_log, bool counts_tokens);
 
+  // The same of the least and the greatest value in scaled units; NaN: there are none.
+  static Axis between(double low, double high, bool is_log, bool counts_tokens);
+
+  // What the axis is even in: the value, or its logarithm. NaN: it cannot be drawn.
+  double scaled(double value) const;
+  double low() const { return low_; }  // the ends, scaled
+  double high() const { return high_; }
   bool holds(double value) const;    // can be drawn at all
   double place(double value) const;  // 0 at the low end, 1 at the high end
   double value_at(double place) const;
@@ -29,7 +36,6 @@ class Axis {
   bool is_log() const { return is_log_; }
 
  private:
-  double scaled(double value) const;
   std::vector<Tick> linear_ticks(int wanted) const;
   std::vector<Tick> log_ticks(int wanted) const;
   std::vector<Tick> decade_ticks(int every, bool between) const;

@@ -67,13 +67,23 @@ CommandPalette::CommandPalette(const QList<QAction*>& commands, QWidget* parent)
   narrow();
 }
 
+// What begins with the letters stands before what has them together, and that before what has them
+// apart.
 void CommandPalette::narrow() {
   list_->clear();
-  for (const QAction* command : commands_) {
-    if (command->isEnabled() && matches_letters(typed_->text(), words_of(*command))) {
+  const QString typed = typed_->text().trimmed();
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const QAction* command : commands_) {
+      const QString words = words_of(*command);
+      const int of_command = words.startsWith(typed, Qt::CaseInsensitive) ? 0
+                             : words.contains(typed, Qt::CaseInsensitive) ? 1
+                                                                          : 2;
+      if (of_command != rank || !command->isEnabled() || !matches_letters(typed, words)) {
+        continue;
+      }
       const QString keys = command->shortcut().toString(QKeySequence::NativeText);
-      QListWidgetItem* item = new QListWidgetItem(
-          words_of(*command) + (keys.isEmpty() ? QString() : "    " + keys), list_);
+      QListWidgetItem* item =
+          new QListWidgetItem(words + (keys.isEmpty() ? QString() : "    " + keys), list_);
       item->setData(Qt::UserRole, command->objectName());
     }
   }

@@ -60,4 +60,22 @@ void draw_card(QPainter& painter, const QStringList& lines, const QPointF& place
   }
 }
 
+void draw_pin(QPainter& painter, const QPointF& place, int number) {
+  constexpr double kRadius = 7.5, kAbove = 12.0;
+  if (place.isNull()) {
+    return;
+  }
+  const QPointF center = place - QPointF(0.0, kAbove);
+  painter.setPen(QPen(theme::colors().panel, 1.0));
+  painter.setBrush(theme::colors().ink);
+  painter.drawEllipse(center, kRadius, kRadius);
+  painter.drawEllipse(place, 2.5, 2.5);
+  QFont small = painter.font();
+  small.setPixelSize(theme::kSmallPixels - 1);
+  painter.setFont(small);
+  painter.setPen(theme::colors().panel);
+  painter.drawText(QRectF(center - QPointF(kRadius, kRadius), center + QPointF(kRadius, kRadius)),
+                   Qt::AlignCenter, QString::number(number));
+}
+
 }  // namespace versieve::gui

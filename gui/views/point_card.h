@@ -13,4 +13,7 @@ QStringList card_lines(const Snapshot& snapshot, int point);
 void draw_card(QPainter& painter, const QStringList& lines, const QPointF& place,
                const QSize& within);
 
+// A pinned point's number, above its place; nothing where that is null.
+void draw_pin(QPainter& painter, const QPointF& place, int number);
+
 }  // namespace versieve::gui

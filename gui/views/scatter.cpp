@@ -3,10 +3,13 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "gui/models/numbers.h"
+#include "gui/models/pareto.h"
 #include "gui/models/point_column.h"
 #include "gui/views/point_card.h"
+#include "gui/views/point_density.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -16,6 +19,9 @@ constexpr int kLeft = 78;
 constexpr int kBottom = 46;
 constexpr int kTop = 30;
 constexpr int kRight = 18;
+constexpr std::size_t kReadAtOnce = 100'000;  // of more points a worker makes the columns
+constexpr std::size_t kDrawnEach = 20'000;    // of more points the cells are drawn
+constexpr int kCell = 2;                      // pixels
 
 const PointColumn& column_at(int column) {
   return point_columns()[static_cast<std::size_t>(column)];
@@ -57,100 +63,171 @@ QPixmap mark(const QColor& color, double radius, bool is_hollow, double ratio) {
 Scatter::Scatter(Document& document, QWidget* parent)
     : QWidget(parent),
       document_(document),
-      x_column_(column_index("L")),
-      y_column_(column_index("time")),
-      color_column_(column_index("system")) {
+      columns_{column_index("L"), column_index("time"), column_index("system")},
+      points_(std::make_shared<ScatterPoints>()) {
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setAccessibleName(tr("Scatter plot of the shown points"));
-  connect(&document, &Document::shownChanged, this, [this] {
-    read_columns();
-    fit();
-  });
+  connect(&document, &Document::shownChanged, this, &Scatter::take_shown);
+  connect(&document, &Document::hoverChanged, this, [this] { update(); });
+  connect(&document, &Document::pinsChanged, this, [this] { update(); });
   connect(&document, &Document::selectionChanged, this, [this](int point) {
     setAccessibleDescription(point < 0 ? QString()
                                        : card_lines(*document_.snapshot(), point).join(". "));
     update();
   });
   connect(&document, &Document::baselineChanged, this, [this] { update(); });
-  read_columns();
-  fit();
+  read_points(true);
 }
 
 void Scatter::setX(int column) {
-  x_column_ = column;
-  read_columns();
-  fit();
+  ScatterColumns columns = columns_;
+  columns.x = column;
+  choose(columns);
 }
 
 void Scatter::setY(int column) {
-  y_column_ = column;
-  read_columns();
-  fit();
+  ScatterColumns columns = columns_;
+  columns.y = column;
+  choose(columns);
 }
 
 void Scatter::setLog(bool x_is_log, bool y_is_log) {
-  x_is_log_ = x_is_log;
-  y_is_log_ = y_is_log;
-  fit();
+  ScatterColumns columns = columns_;
+  columns.x_is_log = x_is_log;
+  columns.y_is_log = y_is_log;
+  choose(columns);
 }
 
 void Scatter::setColor(int column) {
-  color_column_ = column;
-  read_columns();
+  ScatterColumns columns = columns_;
+  columns.color = column;
+  choose(columns);
+}
+
+// Another colour leaves what is seen.
+void Scatter::choose(const ScatterColumns& columns) {
+  if (columns != columns_) {
+    const bool fits = columns.color == columns_.color;
+    columns_ = columns;
+    read_points(fits);
+  }
+}
+
+void Scatter::setFront(bool is_drawn) {
+  draws_front_ = is_drawn;
   invalidate();
 }
 
-void Scatter::read_columns() {
-  x_.clear();
-  y_.clear();
-  category_.clear();
-  categories_.clear();
-  hovered_ = -1;
-  if (!document_.snapshot()) {
+bool Scatter::hasFront() const {
+  return column_at(columns_.x).better != Better::kNeither &&
+         column_at(columns_.y).better != Better::kNeither && columns_.x != columns_.y;
+}
+
+const std::vector<std::int32_t>& Scatter::front() {
+  if (!front_is_valid_) {
+    const auto sign = [](int column) {
+      return column_at(column).better == Better::kMore ? 1.0F : -1.0F;
+    };
+    front_ = hasFront() ? pareto_front(points_->x, points_->y, document_.mask(), sign(columns_.x),
+                                       sign(columns_.y))
+                        : std::vector<std::int32_t>();
+    front_is_valid_ = true;
+  }
+  return front_;
+}
+
+void Scatter::read_points(bool fits) {
+  const SnapshotPtr snapshot = document_.snapshot();
+  if (!snapshot) {
+    fit();
     return;
   }
-  const Snapshot& snapshot = *document_.snapshot();
-  const PointColumn& color = column_at(color_column_);
-  std::vector<int> category_at;  // [alphabetic place], -1: not met yet
-  for (const db::PointOverview& point : snapshot.overview.points) {
-    x_.push_back(column_at(x_column_).value(snapshot, point));
-    y_.push_back(column_at(y_column_).value(snapshot, point));
-    const std::size_t place = static_cast<std::size_t>(color.value(snapshot, point));
-    if (place >= category_at.size()) {
-      category_at.resize(place + 1, -1);
-    }
-    if (category_at[place] < 0) {
-      category_at[place] = add_category(color.text(snapshot, point));
-    }
-    category_.push_back(static_cast<std::uint8_t>(category_at[place]));
+  const bool is_small = snapshot->overview.points.size() <= kReadAtOnce;
+  is_stale_ = !is_small && !isVisible();
+  if (is_stale_) {
+    return;
+  }
+  if (is_small) {
+    take_points(scatter_points(snapshot, columns_), fits);
+    return;
+  }
+  const ScatterColumns columns = columns_;
+  points_ = std::make_shared<ScatterPoints>();
+  points_job_.start<std::shared_ptr<const ScatterPoints>>(
+      [snapshot, columns] { return scatter_points(snapshot, columns); },
+      [this, fits](const std::shared_ptr<const ScatterPoints>& points) {
+        take_points(points, fits);
+      },
+      [](const QString&) {});
+  invalidate();
+}
+
+void Scatter::take_points(const std::shared_ptr<const ScatterPoints>& points, bool fits) {
+  if (points->snapshot != document_.snapshot()) {
+    read_points(true);
+    return;
+  }
+  points_ = points;
+  front_is_valid_ = false;
+  if (fits) {
+    fit();
+  } else {
+    invalidate();
   }
 }
 
-// Its index; beyond the colours all share the last, "others".
-int Scatter::add_category(const QString& name) {
-  if (categories_.size() <= theme::kCategoryCount) {
-    categories_.push_back({categories_.size() < theme::kCategoryCount ? name : tr("others")});
+bool Scatter::is_current() const {
+  return points_->snapshot && points_->snapshot == document_.snapshot();
+}
+
+// A plot of very many points that is not seen waits until it is.
+void Scatter::take_shown() {
+  front_is_valid_ = false;
+  if (!is_current()) {
+    if (!points_job_.isRunning()) {
+      read_points(true);
+    }
+  } else if (document_.mask().size() > kReadAtOnce && !isVisible()) {
+    is_stale_ = true;
+  } else {
+    fit();
   }
-  return static_cast<int>(categories_.size()) - 1;
+}
+
+void Scatter::showEvent(QShowEvent*) {
+  if (is_stale_) {
+    is_stale_ = false;
+    take_shown();
+  }
 }
 
 void Scatter::fit() {
-  std::vector<double> x;
-  std::vector<double> y;
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  float x_low = kNone, x_high = kNone, y_low = kNone, y_high = kNone;
   has_other_lengths_ = false;
+  const std::vector<float>&x = points_->x, &y = points_->y;
+  const std::span<const double> workload =
+      is_current() ? points_->snapshot->values.column(column_index("workload"))
+                   : std::span<const double>();
   for (const std::int32_t point : document_.shown()) {
+    if (!is_current()) {
+      break;
+    }
     const std::size_t at = static_cast<std::size_t>(point);
-    if (std::isfinite(x_[at]) && std::isfinite(y_[at])) {
+    if (!std::isnan(x[at]) && !std::isnan(y[at])) {
       has_other_lengths_ =
-          has_other_lengths_ ||
-          !is_length_of_context(document_.snapshot()->overview.points[at].workload);
-      x.push_back(x_[at]);
-      y.push_back(y_[at]);
+          has_other_lengths_ || !is_length_of_context(static_cast<WorkloadKind>(workload[at]));
+      x_low = x_low <= x[at] ? x_low : x[at];
+      x_high = x_high >= x[at] ? x_high : x[at];
+      y_low = y_low <= y[at] ? y_low : y[at];
+      y_high = y_high >= y[at] ? y_high : y[at];
     }
   }
-  x_axis_ = Axis::around(x, x_is_log_, column_at(x_column_).counts_tokens);
-  y_axis_ = Axis::around(y, y_is_log_, column_at(y_column_).counts_tokens);
+  x_axis_ = Axis::between(static_cast<double>(x_low), static_cast<double>(x_high),
+                          columns_.x_is_log, column_at(columns_.x).counts_tokens);
+  y_axis_ = Axis::between(static_cast<double>(y_low), static_cast<double>(y_high),
+                          columns_.y_is_log, column_at(columns_.y).counts_tokens);
   invalidate();
 }
 
@@ -165,12 +242,16 @@ QRect Scatter::plotArea() const {
 
 QPointF Scatter::placeOf(int point) const {
   const std::size_t at = static_cast<std::size_t>(point);
-  if (point < 0 || at >= x_.size() || !x_axis_.holds(x_[at]) || !y_axis_.holds(y_[at])) {
+  if (point < 0 || at >= points_->x.size() || std::isnan(points_->x[at]) ||
+      std::isnan(points_->y[at])) {
     return {};
   }
   const QRectF area = plotArea();
-  const QPointF place(area.left() + x_axis_.place(x_[at]) * area.width(),
-                      area.bottom() - y_axis_.place(y_[at]) * area.height());
+  const double x =
+      (static_cast<double>(points_->x[at]) - x_axis_.low()) / (x_axis_.high() - x_axis_.low());
+  const double y =
+      (static_cast<double>(points_->y[at]) - y_axis_.low()) / (y_axis_.high() - y_axis_.low());
+  const QPointF place(area.left() + x * area.width(), area.bottom() - y * area.height());
   return area.adjusted(-1, -1, 1, 1).contains(place) ? place : QPointF();
 }
 
@@ -215,9 +296,9 @@ void Scatter::draw_axes(QPainter& painter) const {
   painter.setPen(theme::colors().ink);
   painter.setFont(font());
   painter.drawText(QRect(area.left(), area.bottom() + 20, area.width(), 22), Qt::AlignCenter,
-                   axis_title(column_at(x_column_), has_other_lengths_));
+                   axis_title(column_at(columns_.x), has_other_lengths_));
   painter.drawText(QRect(8, 6, kLeft + 200, 20), Qt::AlignLeft | Qt::AlignVCenter,
-                   axis_title(column_at(y_column_), has_other_lengths_));
+                   axis_title(column_at(columns_.y), has_other_lengths_));
 }
 
 // From right to left: colours, then what hollow marks are where there are any.
@@ -228,11 +309,12 @@ void Scatter::draw_legend(QPainter& painter) const {
   painter.setRenderHint(QPainter::Antialiasing);
   const QFontMetrics metrics(small);
   double right = width() - kRight;
-  for (std::size_t index = categories_.size(); index-- > 0;) {
-    if (categories_[index].drawn == 0) {
+  for (std::size_t index = drawn_.size(); index-- > 0;) {
+    if (drawn_[index] == 0) {
       continue;
     }
-    const QString name = categories_[index].name.isEmpty() ? tr("none") : categories_[index].name;
+    const QString& category = points_->categories[static_cast<qsizetype>(index)];
+    const QString name = category.isEmpty() ? tr("none") : category;
     const int text_width = metrics.horizontalAdvance(name);
     right -= text_width;
     painter.setPen(theme::colors().quiet_ink);
@@ -255,19 +337,45 @@ void Scatter::draw_legend(QPainter& painter) const {
 void Scatter::draw_points(QPainter& painter) {
   drawn_count_ = 0;
   hollow_count_ = 0;
-  for (Category& category : categories_) {
-    category.drawn = 0;
-  }
-  if (!document_.snapshot()) {
+  drawn_.assign(static_cast<std::size_t>(points_->categories.size()), 0);
+  if (!is_current()) {
     return;
   }
-  const Snapshot& snapshot = *document_.snapshot();
-  const double ratio = devicePixelRatioF();
   painter.setClipRect(plotArea().adjusted(-6, -6, 6, 6));
-  if (document_.shown().size() < x_.size()) {
+  if (points_->x.size() > kDrawnEach) {
+    draw_cells(painter);
+  } else {
+    draw_each(painter);
+  }
+  draw_front(painter);
+  painter.setClipping(false);
+}
+
+// Hollow marks would not be seen: the source of one that is selected stands beside it.
+void Scatter::draw_cells(QPainter& painter) {
+  DensePoints points{points_->x,        points_->y, document_.mask(),
+                     points_->category, {},         theme::colors().faint};
+  for (std::size_t index = 0; index < drawn_.size(); ++index) {
+    points.colors.push_back(theme::category(static_cast<int>(index)));
+  }
+  const QRect area = plotArea();
+  const QRectF view(x_axis_.low(), y_axis_.low(), x_axis_.high() - x_axis_.low(),
+                    y_axis_.high() - y_axis_.low());
+  const DensePicture picture = draw_dense(
+      points, view, {std::max(1, area.width() / kCell), std::max(1, area.height() / kCell)});
+  painter.drawImage(area, picture.image);
+  for (std::size_t index = 0; index < drawn_.size(); ++index) {
+    drawn_[index] = picture.counts[index];
+    drawn_count_ += picture.counts[index];
+  }
+}
+
+void Scatter::draw_each(QPainter& painter) {
+  const double ratio = devicePixelRatioF();
+  if (document_.shown().size() < points_->x.size()) {
     const QPixmap faint = mark(theme::colors().faint, radius() * 0.6, false, ratio);
     const double half = faint.width() / ratio / 2.0;
-    for (std::size_t point = 0; point < x_.size(); ++point) {
+    for (std::size_t point = 0; point < points_->x.size(); ++point) {
       const QPointF place = placeOf(static_cast<int>(point));
       if (!place.isNull()) {
         painter.drawPixmap(place - QPointF(half, half), faint);
@@ -276,7 +384,7 @@ void Scatter::draw_points(QPainter& painter) {
   }
   std::vector<QPixmap> solid;
   std::vector<QPixmap> hollow;
-  for (std::size_t index = 0; index < categories_.size(); ++index) {
+  for (std::size_t index = 0; index < drawn_.size(); ++index) {
     const QColor color = theme::category(static_cast<int>(index));
     solid.push_back(mark(color, radius(), false, ratio));
     hollow.push_back(mark(color, radius(), true, ratio));
@@ -287,16 +395,38 @@ void Scatter::draw_points(QPainter& painter) {
       continue;
     }
     const std::size_t at = static_cast<std::size_t>(point);
-    const bool is_measured =
-        provenance(snapshot, snapshot.overview.points[at]) == QLatin1String("measured");
-    const QPixmap& pixmap = !is_measured ? hollow[category_[at]] : solid[category_[at]];
+    const bool is_hollow = points_->is_hollow[at] != 0;
+    const QPixmap& pixmap =
+        is_hollow ? hollow[points_->category[at]] : solid[points_->category[at]];
     const double half = pixmap.width() / ratio / 2.0;
     painter.drawPixmap(place - QPointF(half, half), pixmap);
     ++drawn_count_;
-    hollow_count_ += is_measured ? 0 : 1;
-    ++categories_[category_[at]].drawn;
+    hollow_count_ += is_hollow ? 1 : 0;
+    ++drawn_[points_->category[at]];
   }
-  painter.setClipping(false);
+}
+
+// A stair: what lies on its worse side is beaten.
+void Scatter::draw_front(QPainter& painter) {
+  if (!draws_front_ || !hasFront()) {
+    return;
+  }
+  QPolygonF line;
+  const bool more = column_at(columns_.x).better == Better::kMore;
+  for (const std::int32_t point : front()) {
+    const QPointF place = placeOf(point);
+    if (place.isNull()) {
+      continue;
+    }
+    if (!line.isEmpty()) {
+      line << (more ? QPointF(line.last().x(), place.y()) : QPointF(place.x(), line.last().y()));
+    }
+    line << place;
+  }
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(QPen(theme::colors().ink, 1.3));
+  painter.drawPolyline(line);
 }
 
 void Scatter::paintEvent(QPaintEvent*) {
@@ -315,9 +445,12 @@ void Scatter::paintEvent(QPaintEvent*) {
                          document_.selected())) {
     draw_mark(painter, document_.selected(), radius() + 4.0);
   }
-  if (hovered_ >= 0) {
-    draw_mark(painter, hovered_, radius() + 2.0);
-    draw_card(painter, card_lines(*document_.snapshot(), hovered_), placeOf(hovered_), size());
+  draw_pins(painter);
+  if (const int hovered = document_.hovered(); hovered >= 0 && !placeOf(hovered).isNull()) {
+    draw_mark(painter, hovered, radius() + 2.0);
+    if (underMouse()) {  // hovered here, not in another view
+      draw_card(painter, card_lines(*document_.snapshot(), hovered), placeOf(hovered), size());
+    }
   }
   if (brushing_ && dragging_) {
     QColor tint = theme::colors().accent;
@@ -334,14 +467,19 @@ void Scatter::paintEvent(QPaintEvent*) {
 }
 
 QString Scatter::emptyText() const {
+  if (points_job_.isRunning()) {
+    return tr("Drawing …");
+  }
   if (!document_.snapshot() || document_.snapshot()->overview.points.empty()) {
     return tr("This database holds no points yet: versieve profile measures them.");
   }
   return document_.shown().empty()
              ? tr("The filter leaves no point.")
              : tr("No shown point has both “%1” and “%2”%3.")
-                   .arg(column_at(x_column_).title, column_at(y_column_).title,
-                        x_is_log_ || y_is_log_ ? tr(" that a logarithmic axis can show") : "");
+                   .arg(column_at(columns_.x).title, column_at(columns_.y).title,
+                        columns_.x_is_log || columns_.y_is_log
+                            ? tr(" that a logarithmic axis can show")
+                            : "");
 }
 
 // How far others are above or below it.
@@ -359,6 +497,13 @@ void Scatter::draw_baseline(QPainter& painter) const {
   painter.drawRect(QRectF(place - QPointF(half, half), place + QPointF(half, half)));
   painter.drawText(QRectF(area.left() + 6, place.y() - 18, 100, 16), Qt::AlignVCenter,
                    tr("baseline"));
+}
+
+void Scatter::draw_pins(QPainter& painter) const {
+  int number = 0;
+  for (const int pin : document_.pins()) {
+    draw_pin(painter, placeOf(pin), ++number);
+  }
 }
 
 void Scatter::draw_mark(QPainter& painter, int point, double ring) const {

@@ -1,5 +1,6 @@
 // The shown points in a plane of two columns, coloured by a third: solid where measured, hollow
-// where simulated or imported, grey where the filter leaves them out. Wheel zooms, dragging pans,
+// where simulated or imported, grey where the filter leaves them out; of very many the cells that
+// they fall into. A line joins those that nothing shown beats in both. Wheel zooms, dragging pans,
 // dragging with shift brushes, a double click fits; a click selects. Keys: left and right select
 // the next point, + and - zoom, Home fits.
 #pragma once
@@ -10,6 +11,7 @@
 
 #include "gui/models/document.h"
 #include "gui/views/axis.h"
+#include "gui/views/scatter_points.h"
 
 namespace versieve::gui {
 
@@ -20,11 +22,18 @@ class Scatter : public QWidget {
 
   // Indices of point_columns(). Axes need numbers, colours a text.
   void setX(int column);
-  int xColumn() const { return x_column_; }
+  int xColumn() const { return columns_.x; }
   void setY(int column);
-  int yColumn() const { return y_column_; }
+  int yColumn() const { return columns_.y; }
   void setLog(bool x_is_log, bool y_is_log);
   void setColor(int column);
+  // Whether the line of what nothing beats is drawn, where both columns have a better end.
+  void setFront(bool is_drawn);
+  bool hasFront() const;
+  // The points on it, along x. [point]
+  const std::vector<std::int32_t>& front();
+
+  bool isReady() const { return !points_job_.isRunning() && !is_stale_; }
 
   // Where a point is drawn, for tests; null if it cannot be.
   QPointF placeOf(int point) const;
@@ -41,6 +50,7 @@ class Scatter : public QWidget {
  protected:
   void paintEvent(QPaintEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
+  void showEvent(QShowEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
@@ -51,19 +61,21 @@ class Scatter : public QWidget {
   void changeEvent(QEvent* event) override;  // of the palette
 
  private:
-  struct Category {
-    QString name;
-    int drawn = 0;
-  };
-
-  void fit();           // axes around the shown points
-  void read_columns();  // values and categories of all points
-  int add_category(const QString& name);
+  void fit();  // axes around the shown points
+  void choose(const ScatterColumns& columns);
+  void read_points(bool fits);
+  void take_points(const std::shared_ptr<const ScatterPoints>& points, bool fits);
+  void take_shown();
+  bool is_current() const;  // the points are the document's
   void invalidate();
   void draw_base();
   void draw_axes(QPainter& painter) const;
   void draw_legend(QPainter& painter) const;
   void draw_points(QPainter& painter);
+  void draw_each(QPainter& painter);
+  void draw_cells(QPainter& painter);
+  void draw_front(QPainter& painter);
+  void draw_pins(QPainter& painter) const;
   void draw_mark(QPainter& painter, int point, double radius) const;
   void draw_baseline(QPainter& painter) const;
   void zoom(double factor, double x_fixed, double y_fixed);  // places that stay, of 0 to 1
@@ -72,15 +84,14 @@ class Scatter : public QWidget {
   double radius() const;
 
   Document& document_;
-  int x_column_;
-  int y_column_;
-  int color_column_;
-  bool x_is_log_ = true;
-  bool y_is_log_ = true;
-  std::vector<double> x_;               // [point]
-  std::vector<double> y_;               // [point]
-  std::vector<std::uint8_t> category_;  // [point]
-  std::vector<Category> categories_;
+  ScatterColumns columns_;
+  std::shared_ptr<const ScatterPoints> points_;  // never null
+  Job points_job_;
+  bool is_stale_ = false;  // while it is not seen
+  std::vector<std::int32_t> front_;
+  bool front_is_valid_ = false;
+  bool draws_front_ = true;
+  std::vector<int> drawn_;  // [category]
   Axis x_axis_;
   Axis y_axis_;
   QPixmap base_;  // all but selection and hover
@@ -88,7 +99,6 @@ class Scatter : public QWidget {
   bool has_other_lengths_ = false;  // some shown L counts no tokens of context
   int drawn_count_ = 0;
   int hollow_count_ = 0;  // of them
-  int hovered_ = -1;
   QPointF pressed_at_;
   QPointF dragged_to_;
   bool dragging_ = false;

@@ -44,24 +44,20 @@ void Scatter::mousePressEvent(QMouseEvent* event) {
 
 void Scatter::mouseMoveEvent(QMouseEvent* event) {
   if (!(event->buttons() & Qt::LeftButton)) {
-    const int point = nearest(event->position());
-    if (point != hovered_) {
-      hovered_ = point;
-      update();
-    }
+    document_.hover(nearest(event->position()));
     return;
   }
   dragging_ = dragging_ || QLineF(pressed_at_, event->position()).length() > kDragStart;
   if (dragging_ && brushing_) {
     dragged_to_ = event->position();
-    hovered_ = -1;
+    document_.hover(-1);
     update();
   } else if (dragging_) {
     const QPointF by = event->position() - dragged_to_;
     dragged_to_ = event->position();
     x_axis_.shift(-by.x() / plotArea().width());
     y_axis_.shift(by.y() / plotArea().height());
-    hovered_ = -1;
+    document_.hover(-1);
     invalidate();
   }
 }
@@ -102,26 +98,26 @@ void Scatter::zoom(double factor, double x_fixed, double y_fixed) {
   invalidate();
 }
 
-// The shown point after (or before) the selected one, from left to right and from below.
+// The shown point after (or before) the selected one, from left to right and from below; where
+// none is selected, the first (or the last). At an end the selected one itself.
 int Scatter::neighbour(int step) const {
-  std::vector<int> order;
+  const auto rank = [this](int point) {
+    const std::size_t at = static_cast<std::size_t>(point);
+    return std::tuple(points_->x[at], points_->y[at], point);
+  };
+  const int selected = document_.selected();
+  const bool has_place = !placeOf(selected).isNull();
+  int best = -1;
   for (const std::int32_t point : document_.shown()) {
-    if (!placeOf(point).isNull()) {
-      order.push_back(point);
+    if (placeOf(point).isNull() ||
+        (has_place && (step > 0 ? rank(point) <= rank(selected) : rank(point) >= rank(selected)))) {
+      continue;
     }
+    // Without a selection: the first by Right, the last by Left.
+    const bool earlier = best >= 0 && rank(point) < rank(best);
+    best = best < 0 || (step > 0 ? earlier : !earlier) ? point : best;
   }
-  std::sort(order.begin(), order.end(), [this](int a, int b) {
-    const std::size_t i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
-    return std::tuple(x_[i], y_[i], a) < std::tuple(x_[j], y_[j], b);
-  });
-  if (order.empty()) {
-    return -1;
-  }
-  const auto at = std::find(order.begin(), order.end(), document_.selected());
-  const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(order.size()) - 1;
-  const std::ptrdiff_t wanted =
-      at == order.end() ? (step > 0 ? 0 : last) : (at - order.begin()) + step;
-  return order[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(wanted, 0, last))];
+  return best < 0 ? selected : best;
 }
 
 void Scatter::keyPressEvent(QKeyEvent* event) {
@@ -143,8 +139,7 @@ void Scatter::keyPressEvent(QKeyEvent* event) {
 }
 
 void Scatter::leaveEvent(QEvent*) {
-  hovered_ = -1;
-  update();
+  document_.hover(-1);
 }
 
 void Scatter::changeEvent(QEvent* event) {

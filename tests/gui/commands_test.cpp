@@ -1,6 +1,8 @@
 // Every command by its id: the palette finds it by its letters, the keyboard and the menu reach the
 // same action, and none fails on an empty window or on a database.
 #include <QAction>
+#include <QApplication>
+#include <QFile>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QMenuBar>
@@ -8,9 +10,11 @@
 #include <QTabWidget>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTimer>
 
 #include "gui/views/command_palette.h"
 #include "gui/views/theme.h"
+#include "tests/gui/many_points.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -93,18 +97,66 @@ class CommandsTest : public QObject {
     QTRY_VERIFY(window.findChild<CommandPalette*>("palette") == nullptr);
   }
 
-  // Commands that open no dialog, on a window without a database: nothing fails.
-  void commandsOfAnEmptyWindowAreHarmless() {
+  // Each command on no database, an empty, a usual, a large and a broken one: nothing fails, and
+  // the dialogs that some open are left again.
+  void everyCommandIsHarmlessOnAnyDatabase() {
+    const QString empty = folder_.filePath("empty.db"), broken = folder_.filePath("broken.db");
+    { db::Store::open(empty.toStdString(), db::OpenMode::kCreateOrOpen); }
+    QFile file(broken);
+    QVERIFY(file.open(QIODevice::WriteOnly) && file.write("SQLite format 3 not quite") > 0);
+    file.close();
+    for (const QString& path :
+         {QString(), empty, folder_.filePath("sweep.db"), QString("large"), broken}) {
+      Window window;
+      window.show();
+      if (path == QLatin1String("large")) {
+        window.document().accept(many_points(60'000));
+      } else if (path == broken) {
+        QSignalSpy failed(&window.document(), &Document::failed);
+        window.document().open(path);
+        QVERIFY(failed.wait(kWaitMs));
+      } else if (!path.isEmpty()) {
+        QVERIFY(open(window, path));
+      }
+      for (const QString& page : {QString("points"), QString("explore")}) {
+        for (QAction* command : commands_of(*window.menuBar())) {
+          if (command->objectName() == QLatin1String("file.quit")) {
+            continue;
+          }
+          window.showPage(page);
+          QTimer leave;
+          connect(&leave, &QTimer::timeout, this, [] {
+            for (QWidget* over :
+                 {QApplication::activePopupWidget(), QApplication::activeModalWidget()}) {
+              if (over != nullptr) {
+                over->close();
+              }
+            }
+          });
+          leave.start(1);
+          command->trigger();
+          QTest::qWait(3);
+        }
+      }
+      QTRY_VERIFY_WITH_TIMEOUT(QApplication::activeModalWidget() == nullptr, kWaitMs);
+      QVERIFY(window.isVisible());
+      (void)window.grab();
+      window.findChild<QAction*>("file.quit")->trigger();
+      QVERIFY(!window.isVisible());
+    }
+    theme::apply(*qApp);
+  }
+
+  // One key for one command.
+  void noTwoCommandsShareAKey() {
     Window window;
-    window.show();
-    for (QAction* command : commands_of(*window.menuBar())) {
-      const QString id = command->objectName();
-      if (id.startsWith("page.") || id == "file.read" || id == "file.follow") {
-        command->trigger();
-        QTest::qWait(1);
+    QSet<QString> keys;
+    for (const QAction* command : commands_of(*window.menuBar())) {
+      for (const QKeySequence& sequence : command->shortcuts()) {
+        QVERIFY2(!keys.contains(sequence.toString()), qPrintable(command->objectName()));
+        keys.insert(sequence.toString());
       }
     }
-    QVERIFY(window.isVisible());
   }
 };
 

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "gui/models/comparison.h"
+#include "gui/models/filter_terms.h"
 #include "gui/models/numbers.h"
 #include "gui/models/point_column.h"
 #include "gui/models/point_filter.h"
