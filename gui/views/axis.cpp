@@ -8,7 +8,8 @@
 namespace versieve::gui {
 namespace {
 
-constexpr double kMargin = 0.05;  // of the range, at each end
+constexpr double kMargin = 0.05;                    // of the range, at each end
+constexpr double kLog10Of2 = 0.301029995663981195;  // log2 takes a third of log10's time
 
 // The smallest of 1, 2, 5 times a power of ten that is not below `step`.
 double nice_step(double step) {
@@ -55,7 +56,7 @@ bool Axis::holds(double value) const {
 }
 
 double Axis::scaled(double value) const {
-  return !holds(value) ? std::nan("") : is_log_ ? std::log10(value) : value;
+  return !holds(value) ? std::nan("") : is_log_ ? kLog10Of2 * std::log2(value) : value;
 }
 
 double Axis::place(double value) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 
 namespace versieve::gui {
 namespace {
@@ -32,10 +33,10 @@ void add_column(const Lines& lines, float x, std::vector<float>& steps, float* d
   const float last = static_cast<float>(steps.size() - 1);
   for (std::size_t line = 0; line < lines.from.size(); ++line) {
     const float middle = lines.from[line] + lines.slope[line] * x;
-    const float begin = std::clamp(middle - lines.half[line], 0.0F, last - 1.0F);
-    const float end = std::clamp(middle + lines.half[line], begin + 1.0F, last);
-    steps[static_cast<std::size_t>(begin)] += lines.weight[line];
-    steps[static_cast<std::size_t>(end)] -= lines.weight[line];
+    const float begin = std::min(std::max(middle - lines.half[line], 0.0F), last - 1.0F);
+    const float end = std::min(std::max(middle + lines.half[line], begin + 1.0F), last);
+    steps[static_cast<std::uint32_t>(static_cast<std::int32_t>(begin))] += lines.weight[line];
+    steps[static_cast<std::uint32_t>(static_cast<std::int32_t>(end))] -= lines.weight[line];
   }
   float sum = 0.0F;
   for (std::size_t row = 0; row + 1 < steps.size(); ++row) {
@@ -91,16 +92,27 @@ void PairCounts::follow(const AxisPlaces& places, const std::vector<std::uint8_t
     count += mask[at] ^ mask_[at];
   }
   changed.resize(count);
-  for (std::size_t axis = 0; axis + 1 < places.size(); ++axis) {
-    const std::vector<std::uint16_t>& from = places[axis];
-    const std::vector<std::uint16_t>& to = places[axis + 1];
-    std::vector<std::int32_t>& counts = counts_[axis];
-    for (const std::int32_t point : changed) {
-      const std::size_t at = static_cast<std::size_t>(point);
-      const std::size_t pair = static_cast<std::size_t>(from[at] >> kShift) * kBins +
-                               static_cast<std::size_t>(to[at] >> kShift);
-      counts[pair] += mask[at] != 0 ? 1 : -1;
+  const auto count_gaps = [&](std::size_t first) {
+    for (std::size_t axis = first; axis + 1 < places.size(); axis += 2) {
+      const std::vector<std::uint16_t>& from = places[axis];
+      const std::vector<std::uint16_t>& to = places[axis + 1];
+      std::vector<std::int32_t>& counts = counts_[axis];
+      for (const std::int32_t point : changed) {
+        const std::size_t at = static_cast<std::size_t>(point);
+        const std::size_t pair = static_cast<std::size_t>(from[at] >> kShift) * kBins +
+                                 static_cast<std::size_t>(to[at] >> kShift);
+        counts[pair] += mask[at] != 0 ? 1 : -1;
+      }
     }
+  };
+  constexpr std::size_t kByOne = 50'000;  // points that one thread counts in a moment
+  if (changed.size() <= kByOne) {
+    count_gaps(0);
+    count_gaps(1);
+  } else {
+    std::future<void> odd = std::async(std::launch::async, count_gaps, 1);
+    count_gaps(0);
+    odd.get();
   }
   mask_ = mask;
 }
@@ -117,22 +129,34 @@ std::vector<Bundle> bundles_of(std::span<const std::int32_t> pair_counts) {
   return bundles;
 }
 
+// Two threads share the gaps: each writes columns of its own. A bundle is as wide as its bin is
+// high, so that every other column is enough.
 QImage draw_bundles(const std::vector<std::vector<Bundle>>& gaps, float thickness,
                     const QSize& size, const QColor& color) {
   const std::size_t height = static_cast<std::size_t>(size.height());
   std::vector<float> density(static_cast<std::size_t>(size.width()) * height, 0.0F);
-  std::vector<float> steps(height + 1, 0.0F);
   const int gap_count = static_cast<int>(gaps.size());
-  for (int gap = 0; gap < gap_count; ++gap) {
-    const int left = size.width() * gap / gap_count;
-    const int right = size.width() * (gap + 1) / gap_count;
-    const Lines lines =
-        lines_of(gaps[static_cast<std::size_t>(gap)], thickness, right - left, size.height());
-    for (int x = left; x < right; ++x) {
-      add_column(lines, static_cast<float>(x - left) + 0.5F, steps,
-                 &density[static_cast<std::size_t>(x) * height]);
+  const int every = thickness > 0.0F ? 2 : 1;
+  const auto draw = [&](int first) {
+    std::vector<float> steps(height + 1, 0.0F);
+    for (int gap = first; gap < gap_count; gap += 2) {
+      const int left = size.width() * gap / gap_count;
+      const int right = size.width() * (gap + 1) / gap_count;
+      const Lines lines =
+          lines_of(gaps[static_cast<std::size_t>(gap)], thickness, right - left, size.height());
+      for (int x = left; x < right; x += every) {
+        float* const column = &density[static_cast<std::size_t>(x) * height];
+        add_column(lines, static_cast<float>(x - left) + 0.5F * static_cast<float>(every), steps,
+                   column);
+        if (every > 1 && x + 1 < right) {
+          std::copy(column, column + height, column + height);
+        }
+      }
     }
-  }
+  };
+  std::future<void> odd = std::async(std::launch::async, draw, 1);
+  draw(0);
+  odd.get();
   return toned(density, size, color);
 }
 
