@@ -2,79 +2,48 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <tuple>
+#include <iterator>
+#include <map>
 
 namespace versieve::gui {
 namespace {
 
-constexpr std::size_t kBuckets = 1024;
-
-struct Range {
-  float low = std::numeric_limits<float>::infinity();
-  float high = -std::numeric_limits<float>::infinity();
+struct Place {
+  float y = 0.0F;
+  std::int32_t point = 0;
 };
-
-Range range_of(std::span<const float> values, std::span<const std::uint8_t> mask) {
-  Range range;
-  for (std::size_t at = 0; at < values.size(); ++at) {
-    if (mask[at] != 0 && !std::isnan(values[at])) {
-      range.low = std::min(range.low, values[at]);
-      range.high = std::max(range.high, values[at]);
-    }
-  }
-  return range;
-}
 
 }  // namespace
 
-// Points are put into buckets along x. One that is worse in y than the best of a better bucket is
-// beaten: what is left is sorted and swept.
+// The front so far, by x: y falls along it. Nearly every point is beaten by the first one of it
+// that is as good in x, and few fronts are long: a million points take some milliseconds.
 std::vector<std::int32_t> pareto_front(std::span<const float> x, std::span<const float> y,
                                        std::span<const std::uint8_t> mask, float x_sign,
                                        float y_sign) {
-  const Range range = range_of(x, mask);
-  const float scale =
-      range.high > range.low ? static_cast<float>(kBuckets - 1) / (range.high - range.low) : 0.0F;
-  const auto bucket_of = [&](std::size_t at) {
-    const float place = x_sign > 0 ? x[at] - range.low : range.high - x[at];
-    return std::min(kBuckets - 1, static_cast<std::size_t>(place * scale));
-  };
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
-  std::vector<float> best(kBuckets + 1, kNone);  // [bucket]: of y times its sign
+  std::map<float, Place> front;  // by x times its sign
   for (std::size_t at = 0; at < x.size(); ++at) {
-    if (mask[at] != 0 && !std::isnan(x[at]) && !std::isnan(y[at])) {
-      float& of_bucket = best[bucket_of(at)];
-      of_bucket = std::max(of_bucket, y_sign * y[at]);
+    if (mask[at] == 0 || std::isnan(x[at]) || std::isnan(y[at])) {
+      continue;
     }
-  }
-  for (std::size_t bucket = kBuckets; bucket-- > 0;) {
-    best[bucket] = std::max(best[bucket], best[bucket + 1]);
-  }
-  std::vector<std::int32_t> left;
-  for (std::size_t at = 0; at < x.size(); ++at) {
-    if (mask[at] != 0 && !std::isnan(x[at]) && !std::isnan(y[at]) &&
-        y_sign * y[at] > best[bucket_of(at) + 1]) {
-      left.push_back(static_cast<std::int32_t>(at));
+    const float good_x = x_sign * x[at], good_y = y_sign * y[at];
+    const auto as_good = front.lower_bound(good_x);
+    if (as_good != front.end() && as_good->second.y >= good_y) {
+      continue;
     }
-  }
-  std::sort(left.begin(), left.end(), [&](std::int32_t a, std::int32_t b) {
-    const std::size_t i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
-    return std::tuple(-x_sign * x[i], -y_sign * y[i], a) <
-           std::tuple(-x_sign * x[j], -y_sign * y[j], b);
-  });
-  std::vector<std::int32_t> front;
-  float highest = kNone;
-  for (const std::int32_t point : left) {
-    if (const float value = y_sign * y[static_cast<std::size_t>(point)]; value > highest) {
-      highest = value;
-      front.push_back(point);
+    auto beaten = as_good != front.end() && as_good->first == good_x ? std::next(as_good) : as_good;
+    while (beaten != front.begin() && std::prev(beaten)->second.y <= good_y) {
+      beaten = front.erase(std::prev(beaten));
     }
+    front[good_x] = {good_y, static_cast<std::int32_t>(at)};
   }
-  if (x_sign > 0) {
-    std::reverse(front.begin(), front.end());
+  std::vector<std::int32_t> points;
+  for (const auto& [good_x, place] : front) {
+    points.push_back(place.point);
   }
-  return front;
+  if (x_sign < 0.0F) {
+    std::reverse(points.begin(), points.end());
+  }
+  return points;
 }
 
 }  // namespace versieve::gui
