@@ -24,8 +24,8 @@ constexpr double kHistogram = 46.0;
 constexpr double kScale = 16.0;
 constexpr double kGap = 10.0;
 constexpr double kSide = 6.0;
-constexpr double kNameShare = 0.46;              // of the width
-constexpr std::size_t kCountedAtOnce = 100'000;  // points, in a moment
+constexpr double kNameShare = 0.46;             // of the width
+constexpr std::size_t kCountedAtOnce = 20'000;  // points, in a moment
 constexpr double kTop = 65536.0;
 
 using Columns = std::vector<FacetColumn>;
