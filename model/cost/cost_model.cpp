@@ -56,6 +56,11 @@ ReadBytes reads_of(const LaunchWork& work) {
   return out;
 }
 
+// Of a launch with phases, once.
+double fixed_read(const LaunchWork& work, const CostParameters& p) {
+  return work.is_phase ? 0.0 : p[index_of(work.kind, KindParameter::kFixedRead)];
+}
+
 double written_of(const LaunchWork& work, const CostParameters& p) {
   return work.unique.total_write() * p[index_of(work.kind, KindParameter::kWriteShare)];
 }
@@ -103,14 +108,14 @@ void add_reads(const LaunchWork& work, double first_read, double handed_over_mis
     cost.term_bytes[i] = work.unique.read_bytes[i] * share;
     cost.read_bytes += cost.term_bytes[i];
   }
-  cost.read_bytes += p[index_of(work.kind, KindParameter::kFixedRead)];
+  cost.read_bytes += fixed_read(work, p);
 }
 
 // Bytes that a launch brings into L2: first reads, hand-over that was pushed out, writes.
 double moved_by(const LaunchWork& work, const ReadBytes& read, double warm_miss,
                 double handed_over_miss, const CostParameters& p) {
-  return read.cached * warm_miss + read.handed_over * handed_over_miss +
-         p[index_of(work.kind, KindParameter::kFixedRead)] + written_of(work, p);
+  return read.cached * warm_miss + read.handed_over * handed_over_miss + fixed_read(work, p) +
+         written_of(work, p);
 }
 
 // Written bytes that reach DRAM while the launch runs. Terms are charged for their own bytes.
@@ -126,7 +131,7 @@ void add_writes(const LaunchWork& work, const L2Pressure& pressure, double hande
     cost.write_bytes =
         pressure.pushed * moved_by(work, reads_of(work), pressure.warm_miss, handed_over_miss, p);
   }
-  cost.write_bytes += value(p, SharedParameter::kFixedWrite);
+  cost.write_bytes += work.is_phase ? 0.0 : value(p, SharedParameter::kFixedWrite);
 }
 
 // A soft maximum of the limits, (sum t^4)^(1/4): work that two limits share overlaps imperfectly,
@@ -150,6 +155,14 @@ class Limits {
   Bound bound_ = Bound::kLatency;
 };
 
+// Of the launch's latency, what its flow does not hide.
+double on_top_of_flow(const LaunchWork& work, double start, double steps) {
+  if (work.streams || work.order == LatencyOrder::kBefore) {
+    return start + steps;
+  }
+  return work.order == LatencyOrder::kInTurn ? start : 0.0;
+}
+
 void add_own_time(const LaunchWork& work, const HardwareSpec& hardware, const CostParameters& p,
                   LaunchCost& cost) {
   const double sms = hardware[HardwareField::kSmCount];
@@ -157,9 +170,9 @@ void add_own_time(const LaunchWork& work, const HardwareSpec& hardware, const Co
                           work.unique.total_write();
   const double waves =
       std::max(1.0, work.blocks / (sms * p[index_of(work.kind, KindParameter::kResident)]));
-  const double latency = 1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
-                         work.rounds * 1e-6 * p[index_of(work.kind, KindParameter::kRoundUs)] +
-                         waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)];
+  const double start = 1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
+                       work.rounds * 1e-6 * p[index_of(work.kind, KindParameter::kRoundUs)];
+  const double steps = waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)];
   const double l2_rate =
       value(p, work.streams ? SharedParameter::kStreamL2 : SharedParameter::kL2BytesPerClockSm) *
       hardware.scale.l2 * sms * hardware.l2_clock_hz();
@@ -174,16 +187,19 @@ void add_own_time(const LaunchWork& work, const HardwareSpec& hardware, const Co
   } else {
     limits.add(dram, Bound::kDram);
     limits.add(l2, Bound::kL2);
-    limits.add(latency, Bound::kLatency);
+  }
+  if (!work.streams && work.order == LatencyOrder::kBeside) {
+    limits.add(start + steps, Bound::kLatency);
   }
   if (work.ahead <= 0.0) {  // else products are part of a step
     const double products = uses_tensor_cores(work.kind) ? hardware.scale.products : 1.0;
-    limits.add(work.unique.flops / (hardware.fp32_flops() * products *
-                                    p[index_of(work.kind, KindParameter::kComputeShare)]),
+    limits.add((work.order == LatencyOrder::kInTurn ? steps : 0.0) +
+                   work.unique.flops / (hardware.fp32_flops() * products *
+                                        p[index_of(work.kind, KindParameter::kComputeShare)]),
                Bound::kCompute);
   }
   const double seconds = limits.seconds();
-  const double on_top = work.streams ? latency : 0.0;
+  const double on_top = on_top_of_flow(work, start, steps);
   cost.time_us = (seconds + on_top) * 1e6 * work.time_factor;
   cost.bound = on_top > seconds ? Bound::kLatency : limits.bound();
 }
@@ -228,8 +244,7 @@ L2Pressure l2_pressure(std::span<const LaunchWork> step, const HardwareSpec& har
   for (const LaunchWork& work : step) {
     const ReadBytes read = reads_of(work);
     const double miss = handover_miss(work, hardware, p);
-    footprint += work.launches *
-                 (read.handed_over * miss + p[index_of(work.kind, KindParameter::kFixedRead)]);
+    footprint += work.launches * (read.handed_over * miss + fixed_read(work, p));
     moved += work.launches * moved_by(work, read, out.warm_miss, miss, p);
   }
   const double least = value(p, SharedParameter::kWriteBack);
@@ -255,6 +270,9 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware,
               const CostParameters& parameters, const RunConditions& conditions, LaunchCost& cost) {
   add_own_time(work, hardware, parameters, cost);
   cost.overlapped_us = overlapped_us(work, cost.time_us, parameters);
+  if (work.is_phase) {
+    return;
+  }
   cost.gap_us = conditions.launch == LaunchMode::kStream
                     ? value(parameters, SharedParameter::kStreamGapUs) * hardware.scale.stream_gap
                     : value(parameters, SharedParameter::kGraphGapUs) * hardware.scale.graph_gap;
@@ -296,7 +314,7 @@ StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
     total.time_us += work.launches * cost.added_us();
     total.dram_bytes += work.launches * (cost.read_bytes + cost.write_bytes);
     total.flops += work.launches * work.unique.flops;
-    total.launches += work.launches;
+    total.launches += work.is_phase ? 0.0 : work.launches;
     total.phase_us[static_cast<std::size_t>(work.phase)] += work.launches * cost.added_us();
     total.bound_us[static_cast<std::size_t>(cost.bound)] +=
         work.launches * (cost.time_us - cost.overlapped_us);

@@ -77,20 +77,81 @@ void set_rounds(LaunchKind kind, KindParameter parameter, Range& r) {
   }
 }
 
-// A dense pass begins as measured on an H100 (kernels/dense_pass/MEASURED.md): 388 TFLOP/s at 128
-// queries, 24 us at 16K where neither bytes nor products bind it.
-void set_pass(LaunchKind kind, KindParameter parameter, Range& r) {
-  if (kind != LaunchKind::kDensePass) {
+struct KindStart {
+  LaunchKind kind;
+  KindParameter parameter;
+  double initial;
+};
+
+// Where the fit of ReSA's launches and of its pass begins: as ranges of the sweep `terms` on an
+// H100 had them. Of a launch whose blocks run side by side on an SM, each takes its own share.
+constexpr KindStart kResaStarts[] = {
+    {LaunchKind::kDensePass, KindParameter::kComputeShare, 14.0},
+    {LaunchKind::kDensePass, KindParameter::kBaseUs, 5.0},
+    {LaunchKind::kDensePass, KindParameter::kRoundUs, 3.0},
+    {LaunchKind::kDensePass, KindParameter::kStepNs, 800.0},
+    {LaunchKind::kDensePass, KindParameter::kResident, 1.0},
+    {LaunchKind::kResaDecode, KindParameter::kBaseUs, 9.0},
+    {LaunchKind::kResaDecode, KindParameter::kRoundUs, 1.5},
+    {LaunchKind::kResaDecode, KindParameter::kStepNs, 500.0},
+    {LaunchKind::kResaDecodeScore, KindParameter::kStepNs, 350.0},
+    {LaunchKind::kResaDecodeSelect, KindParameter::kRoundUs, 1.0},
+    {LaunchKind::kResaScore, KindParameter::kBaseUs, 2.0},
+    {LaunchKind::kResaScore, KindParameter::kRoundUs, 2.0},
+    {LaunchKind::kResaScore, KindParameter::kStepNs, 300.0},
+    {LaunchKind::kResaScore, KindParameter::kResident, 1.0},
+    {LaunchKind::kResaSelect, KindParameter::kBaseUs, 3.5},
+    {LaunchKind::kResaSelect, KindParameter::kRoundUs, 3.5},
+    {LaunchKind::kResaSelect, KindParameter::kStepNs, 400.0},
+    {LaunchKind::kResaAttend, KindParameter::kBaseUs, 0.5},
+    {LaunchKind::kResaAttend, KindParameter::kRoundUs, 3.5},
+    {LaunchKind::kResaAttend, KindParameter::kStepNs, 1000.0},
+    {LaunchKind::kResaAttend, KindParameter::kResident, 2.0},
+    {LaunchKind::kResaCombine, KindParameter::kBaseUs, 2.0},
+    {LaunchKind::kResaCombine, KindParameter::kRoundUs, 1.0},
+    {LaunchKind::kResaCombine, KindParameter::kStepNs, 10.0},
+};
+
+// What tells each parameter of these launches apart is their shape: products and waves of a phase
+// grow as its steps do, and a phase has no start of its own.
+bool is_told_apart(LaunchKind kind, KindParameter parameter) {
+  const bool pass = kind == LaunchKind::kDensePass;
+  const bool phase = launch_of(kind) != kind;
+  switch (parameter) {
+    case KindParameter::kComputeShare:
+      return pass;
+    case KindParameter::kResident:
+      return kind == LaunchKind::kResaAttend;
+    case KindParameter::kFixedRead:
+    case KindParameter::kBaseUs:
+      return !phase;
+    case KindParameter::kStepNs:
+      return kind != LaunchKind::kResaDecodeSelect;
+    case KindParameter::kRoundUs:
+      return kind != LaunchKind::kResaDecodeScore;
+    case KindParameter::kWriteShare:
+      return true;
+  }
+  return true;
+}
+
+void set_resa(LaunchKind kind, KindParameter parameter, Range& r) {
+  const bool own = kind == LaunchKind::kDensePass || launch_of(kind) == LaunchKind::kResaDecode ||
+                   is_resa_plain(kind);
+  if (!own) {
     return;
   }
-  if (parameter == KindParameter::kComputeShare) {
-    r.initial = 5.8;
-  } else if (parameter == KindParameter::kBaseUs) {
-    r.initial = 24.0;
-  } else if (parameter == KindParameter::kStepNs) {
-    r.initial = 1.0;
-  } else if (parameter == KindParameter::kResident) {
-    r.initial = 1.0;
+  if (parameter == KindParameter::kRoundUs) {
+    r.evidence = Evidence::kTime;
+  }
+  if (!is_told_apart(kind, parameter)) {
+    r.evidence = Evidence::kNone;
+    r.initial = parameter == KindParameter::kComputeShare ? r.high : r.low;
+  }
+  for (const KindStart& start : kResaStarts) {
+    if (start.kind == kind && start.parameter == parameter) {
+      r.initial = start.initial;
+    }
   }
 }
 
@@ -107,7 +168,7 @@ Range range_of(LaunchKind kind, std::size_t parameter) {
     r.high = 2e3;
   }
   set_rounds(kind, static_cast<KindParameter>(parameter), r);
-  set_pass(kind, static_cast<KindParameter>(parameter), r);
+  set_resa(kind, static_cast<KindParameter>(parameter), r);
   return r;
 }
 

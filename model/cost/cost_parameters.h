@@ -48,7 +48,7 @@ enum class KindParameter {
   kBaseUs,        // of a block that does nothing; of a ring of weights, before and after its flow
   kStepNs,        // of one dependent step of a block
   kResident,      // blocks that an SM runs at once
-  kRoundUs,       // of one round in which all thread blocks meet; of launches that have rounds
+  kRoundUs,       // of one round, a wait of all thread blocks; of launches that have rounds
 };
 inline constexpr std::size_t kKindParameterCount = 7;
 

@@ -17,7 +17,9 @@ constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 
 // Of families that no layer of NSA has.
 constexpr int kOneLaunchFamilies = 20;  // of steps, added
 constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
-constexpr int kDenseSteps = 60;  // of steps of a target with a dense cache, whatever it reads
+constexpr int kDenseSteps = 60;      // of steps of a target with a dense cache, whatever it reads
+constexpr int kPeriods = 61;         // of ReSA's, a step's share
+constexpr int kPlainFamilies = 110;  // one a launch of ReSA's plain form
 constexpr int kDenseFamilies = 101, kTopkFamilies = 120, kSamplingFamilies = 140;
 
 double logarithm(std::int64_t value, double unit) {
@@ -66,7 +68,9 @@ Regime attention_regime(const StepShape& s, bool reuse, bool warm) {
 
 Regime step_regime(const StepShape& s) {
   if (s.target.attention == AttentionKind::kDense) {
-    return {kDenseSteps, {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
+    return {kDenseSteps,
+            {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0),
+             logarithm(s.target.hidden, 4.0)}};
   }
   Regime regime{s.form == NsaForm::kFused ? 4 : 5, shared_axes(s)};
   regime.family += s.recorded ? 0 : 2;
@@ -78,17 +82,34 @@ Regime step_regime(const StepShape& s) {
   return regime;
 }
 
+Regime period_regime(const StepShape& s, std::int64_t period) {
+  Regime regime = step_regime(s);
+  regime.family = kPeriods;
+  regime.at[1] = logarithm(period, 4.0);
+  return regime;
+}
+
 Regime dense_regime(const StepShape& s) {
   const DenseRead& read = s.dense;
-  // A dense pass is another launch than those of chains that are verified.
-  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method) + (takes_dense_pass(s) ? 1 : 0),
+  // A dense pass is another launch than those of chains that are verified, ReSA's plain form others
+  // than its fused one.
+  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method) +
+                    (takes_dense_pass(s) || read.plain ? 1 : 0),
                 {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
+  regime.at[4] = std::log2(token_bytes(s));
   if (read.method == AttentionMethod::kResa) {
     regime.at[2] = std::log(read.active_ratio) / std::log(4.0);
     regime.at[3] = logarithm(read.key_block, 4.0);
   } else if (read.method == AttentionMethod::kSpecAttn) {
     regime.at[2] = logarithm(std::llround(read.chosen_tokens), 4.0);
   }
+  return regime;
+}
+
+Regime plain_regime(const StepShape& s, LaunchKind kind) {
+  Regime regime = dense_regime(s);
+  regime.family =
+      kPlainFamilies + static_cast<int>(kind) - static_cast<int>(LaunchKind::kResaScore);
   return regime;
 }
 
@@ -134,14 +155,27 @@ double ResidualField::at(const Regime& regime) const {
   return sum;
 }
 
+void correct_plain(const StepShape& shape, const ResidualField& field, StepWork& work) {
+  if (!shape.dense.plain || shape.dense.method != AttentionMethod::kResa) {
+    return;
+  }
+  for (std::size_t i = 0; i < work.count; ++i) {
+    LaunchWork& launch = work.work[i];
+    if (is_resa_plain(launch.kind)) {
+      launch.time_factor = std::exp(field.at(plain_regime(shape, launch.kind)));
+    }
+  }
+}
+
 void correct_dense_attention(const StepShape& shape, const ResidualField& field, StepWork& work) {
   if (field.families.empty()) {
     return;
   }
+  correct_plain(shape, field, work);
   const double factor = std::exp(field.at(dense_regime(shape)));
   for (std::size_t i = 0; i < work.count; ++i) {
     if (work.work[i].layer != LayerKind::kNone) {
-      work.work[i].time_factor = factor;
+      work.work[i].time_factor *= factor;
     }
   }
 }

@@ -81,6 +81,9 @@ void add_dense_pass(const StepShape& s, double layers, StepWork& out) {
                               number(cut.row_blocks * s.target.num_kv_heads * cut.splits),
                               number(whole(whole(keys, kPassKeys), cut.splits)));
   work.reuse_distance = 0.0;
+  // Softmax of a tile takes turns with its products; queries come in and results leave by rows.
+  work.order = LatencyOrder::kInTurn;
+  work.rounds = lines(s.target.head_dim, s.element_bytes);
   add_dense_launch(work, out);
   const Traffic merged = traffic::dense_pass_partials(rows, cut.splits, s.target.head_dim, false);
   add_dense_launch(streaming(LaunchKind::kDensePassMerge, Phase::kAttention, layers, merged,

@@ -23,6 +23,12 @@ inline double number(std::int64_t value) {
   return static_cast<double>(value);
 }
 
+// Of a head's row in memory: 64 elements of bf16 are one line.
+inline constexpr double kLineBytes = 128.0;
+inline double lines(std::int64_t head_dim, std::int64_t element_bytes) {
+  return number(head_dim * element_bytes) / kLineBytes;
+}
+
 inline double at_least_one(double value) {
   return std::max(1.0, value);
 }

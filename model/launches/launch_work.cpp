@@ -5,23 +5,65 @@
 namespace versieve {
 namespace {
 
-constexpr std::array<const char*, kLaunchKindCount> kNames = {
-    "nsa_compressed",     "nsa_select",   "nsa_selected",
-    "nsa_window",         "nsa_combine",  "nsa_route",
-    "nsa_attend",         "nsa_reuse",    "linear",
-    "rms_norm",           "rope",         "copy_rows",
-    "tree_attention",     "top_logits",   "grow_tree",
-    "finish_tree",        "accept_tree",  "commit_path",
-    "flash_decode",       "flash_rows",   "flash_combine",
-    "resa_decode",        "block_keys",   "top_p",
-    "attention_weights",  "topk_sort",    "topk_radix",
-    "topk_gvr",           "spec_softmax", "spec_ratio",
-    "spec_difference",    "spec_sum",     "spec_draw",
-    "spec_chain",         "spec_pick",    "tree_tau",
-    "tree_walk_baseline", "tree_tests",   "decode_layers",
-    "draft_levels",       "dense_pass",   "dense_pass_merge"};
+constexpr std::array<const char*, kLaunchKindCount> kNames = {"nsa_compressed",
+                                                              "nsa_select",
+                                                              "nsa_selected",
+                                                              "nsa_window",
+                                                              "nsa_combine",
+                                                              "nsa_route",
+                                                              "nsa_attend",
+                                                              "nsa_reuse",
+                                                              "linear",
+                                                              "rms_norm",
+                                                              "rope",
+                                                              "copy_rows",
+                                                              "tree_attention",
+                                                              "top_logits",
+                                                              "grow_tree",
+                                                              "finish_tree",
+                                                              "accept_tree",
+                                                              "commit_path",
+                                                              "flash_decode",
+                                                              "flash_rows",
+                                                              "flash_combine",
+                                                              "resa_decode",
+                                                              "block_keys",
+                                                              "top_p",
+                                                              "attention_weights",
+                                                              "topk_sort",
+                                                              "topk_radix",
+                                                              "topk_gvr",
+                                                              "spec_softmax",
+                                                              "spec_ratio",
+                                                              "spec_difference",
+                                                              "spec_sum",
+                                                              "spec_draw",
+                                                              "spec_chain",
+                                                              "spec_pick",
+                                                              "tree_tau",
+                                                              "tree_walk_baseline",
+                                                              "tree_tests",
+                                                              "decode_layers",
+                                                              "draft_levels",
+                                                              "dense_pass",
+                                                              "dense_pass_merge",
+                                                              "resa_decode_score",
+                                                              "resa_decode_select",
+                                                              "resa_score",
+                                                              "resa_select",
+                                                              "resa_attend",
+                                                              "resa_combine"};
 
 }  // namespace
+
+LaunchKind launch_of(LaunchKind kind) {
+  const bool phase = kind == LaunchKind::kResaDecodeScore || kind == LaunchKind::kResaDecodeSelect;
+  return phase ? LaunchKind::kResaDecode : kind;
+}
+
+bool is_resa_plain(LaunchKind kind) {
+  return kind >= LaunchKind::kResaScore && kind <= LaunchKind::kResaCombine;
+}
 
 const char* name_of(LaunchKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
@@ -33,6 +75,9 @@ const char* path_of(LaunchKind kind) {
   }
   if (kind == LaunchKind::kTreeWalkBaseline) {
     return "tree_walk";
+  }
+  if (launch_of(kind) != kind) {
+    return name_of(launch_of(kind));
   }
   const bool ranks = kind == LaunchKind::kTopkSort || kind == LaunchKind::kTopkRadix ||
                      kind == LaunchKind::kTopkGvr;

@@ -63,8 +63,20 @@ enum class LaunchKind {
   // Rectification over a dense cache (model/launches/dense_pass.h).
   kDensePass,
   kDensePassMerge,
+  // Phases of kResaDecode before its attention, of path resa_decode.
+  kResaDecodeScore,
+  kResaDecodeSelect,
+  // The same as launches of their own (the vanilla form).
+  kResaScore,
+  kResaSelect,
+  kResaAttend,
+  kResaCombine,
 };
-inline constexpr std::size_t kLaunchKindCount = 42;
+inline constexpr std::size_t kLaunchKindCount = 48;
+// The kind of the launch that a phase is part of; of launches themselves.
+LaunchKind launch_of(LaunchKind kind);
+// A launch of ReSA's plain form.
+bool is_resa_plain(LaunchKind kind);
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
 const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
 // By the path; of those that share one, the first in the list above.
@@ -75,17 +87,25 @@ bool uses_tensor_cores(LaunchKind kind);
 // Whose attention a launch belongs to.
 enum class LayerKind { kNone, kRefresh, kReuse };
 
+// How a launch's own latency (start, rounds, steps) stands to its flow of bytes.
+enum class LatencyOrder {
+  kBeside,  // one of the limits, of which the greatest says most
+  kBefore,  // on top of the flow: what is read once, by blocks that have nothing else to do
+  kInTurn,  // start and rounds on top; steps take turns with products, both beside the bytes
+};
+
 // One or more identical launches. Bytes and flops are of one launch.
 struct LaunchWork {
   LaunchKind kind = LaunchKind::kLinear;
   Phase phase = Phase::kOther;
   double launches = 1.0;
-  Traffic unique;               // bytes that must move once
-  double loaded = 0.0;          // bytes of cached terms that thread blocks load, repeats counted
-  double reused = 0.0;          // of `unique`: the bytes that those loads touch
-  double blocks = 1.0;          // thread blocks
-  double steps = 1.0;           // dependent steps of a block
-  double rounds = 0.0;          // in which all of the launch's thread blocks meet
+  Traffic unique;       // bytes that must move once
+  double loaded = 0.0;  // bytes of cached terms that thread blocks load, repeats counted
+  double reused = 0.0;  // of `unique`: the bytes that those loads touch
+  double blocks = 1.0;  // thread blocks
+  double steps = 1.0;   // dependent steps of a block
+  // Waits that every thread block goes through: meetings of all, passes over what it holds.
+  double rounds = 0.0;
   double working_set = 0.0;     // bytes that the launch touches
   double reuse_distance = 0.0;  // bytes touched between two loads of a reused byte
   // Bytes touched between the writing of a byte that is handed over and its reading; zero where a
@@ -96,6 +116,9 @@ struct LaunchWork {
   double passes = 1.0;
   double scattered = 1.0;  // time that DRAM takes for these bytes, over that of a stream
   bool dependent = false;  // may start before the launch before it has ended
+  // A phase of a launch that is listed too, behind a barrier: no launch and no gap of its own.
+  bool is_phase = false;
+  LatencyOrder order = LatencyOrder::kBeside;
   // A ring of weights (kernels/linear, decode_layers): what comes from DRAM passes L2 on its way,
   // so the slower of the two is the flow's time, and the launch's own steps come on top of it.
   bool streams = false;

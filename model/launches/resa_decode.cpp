@@ -3,16 +3,24 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/launches/flash_decode.h"
 #include "model/launches/launch_parts.h"
 #include "model/launches/step_shape.h"
 
 namespace versieve {
 namespace {
 
-constexpr double kScoresPerStep = 1024.0;
-constexpr double kResaClusters = 16.0;  // blocks of a KV head
-constexpr double kResaKeysPerStep = 4096.0;
+constexpr double kCluster = 16.0;       // thread blocks of a KV head
+constexpr double kRowsPerStep = 64.0;   // of block keys, that a thread block scores together
+constexpr double kDigits = 512.0;       // bins of a pass of the selection
+constexpr double kListedChunks = 64.0;  // of a KV head's chosen tokens, in tiles of 64
+constexpr double kTileKeys = 64.0;
 constexpr std::int64_t kFewestBlocks = 16;  // n_min of resa_decode
+// The plain form: its scoring's grid at most, rows whose loads fly together, bins of its selection.
+constexpr double kScoreBlocks = 528.0, kScoreThreads = 256.0, kScoreRows = 4.0;
+constexpr double kSelectThreads = 1024.0, kSelectDigits = 2048.0;
+constexpr double kLoadBytes = 16.0;  // of a lane
+constexpr double kChunkStart = 1.0;  // of an attending block, before and after, in chunks of keys
 
 }  // namespace
 
@@ -67,6 +75,13 @@ Traffic resa_attend(const ResaShape& s) {
   return t;
 }
 
+Traffic resa_partials(const ResaShape& s, std::int64_t chunks, bool written) {
+  const double bytes = static_cast<double>(s.num_heads * chunks * (s.head_dim + 2)) * kScoreBytes;
+  Traffic t;
+  written ? t.write(TrafficTerm::kScores, bytes) : t.read(TrafficTerm::kScores, bytes);
+  return t;
+}
+
 Traffic resa_decode(const ResaShape& s) {
   Traffic t = resa_score(s);
   t += resa_select(s);
@@ -88,23 +103,86 @@ Traffic rectify(const ResaShape& s, std::int64_t tokens) {
 
 }  // namespace traffic
 
-void add_resa_decode(const StepShape& s, double layers, StepWork& out) {
+namespace {
+
+traffic::ResaShape resa_shape(const StepShape& s) {
   const std::int64_t b = s.dense.key_block;
-  const std::int64_t blocks = s.context_len / b + 1;
-  const std::int64_t active = resa_active_blocks(s.context_len, b, s.dense.active_ratio);
-  const Traffic t = traffic::resa_decode({.num_heads = s.target.num_heads,
-                                          .num_kv_heads = s.target.num_kv_heads,
-                                          .head_dim = s.target.head_dim,
-                                          .context_len = s.context_len,
-                                          .key_block = b,
-                                          .blocks = blocks,
-                                          .active_blocks = active,
-                                          .element_bytes = s.element_bytes});
-  add_dense_launch(
-      streaming(LaunchKind::kResaDecode, Phase::kAttention, layers, t,
-                number(s.target.num_kv_heads) * kResaClusters,
-                number(blocks) / kScoresPerStep + number(active * b) / kResaKeysPerStep),
-      out);
+  return {.num_heads = s.target.num_heads,
+          .num_kv_heads = s.target.num_kv_heads,
+          .head_dim = s.target.head_dim,
+          .context_len = s.context_len,
+          .key_block = b,
+          .blocks = s.context_len / b + 1,
+          .active_blocks = resa_active_blocks(s.context_len, b, s.dense.active_ratio),
+          .element_bytes = s.element_bytes};
+}
+
+// A phase of the fused launch, which a cluster of thread blocks runs for each KV head. Phases are
+// parted by barriers, so that none hides another, and each begins with an empty queue.
+LaunchWork phase(LaunchKind kind, double layers, const Traffic& t, const traffic::ResaShape& r,
+                 double steps) {
+  LaunchWork work =
+      streaming(kind, Phase::kAttention, layers, t, number(r.num_kv_heads) * kCluster, steps);
+  work.layer = LayerKind::kRefresh;
+  work.is_phase = true;
+  work.order = LatencyOrder::kBefore;
+  return work;
+}
+
+void add_fused(const traffic::ResaShape& r, double layers, StepWork& out) {
+  const double wide = lines(r.head_dim, r.element_bytes);
+  out.add(phase(LaunchKind::kResaDecodeScore, layers, traffic::resa_score(r), r,
+                std::ceil(number(r.blocks) / kCluster / kRowsPerStep) * wide));
+  LaunchWork select = phase(LaunchKind::kResaDecodeSelect, layers, traffic::resa_select(r), r, 1.0);
+  // Passes over digits, in each of which the cluster meets: more of more scores.
+  select.rounds = at_least_one(std::log(number(r.blocks)) / std::log(kDigits));
+  out.add(select);
+  const double tokens = number(r.active_blocks * r.key_block);
+  LaunchWork attend = phase(LaunchKind::kResaDecode, layers, traffic::resa_attend(r), r,
+                            std::ceil(tokens / (kListedChunks * kTileKeys)) * wide);
+  attend.rounds = wide;  // queries in, results out
+  attend.is_phase = false;
+  add_dense_launch(attend, out);
+}
+
+// A launch of the plain form. Each reads what the one before has written, once.
+LaunchWork plain(LaunchKind kind, double layers, const Traffic& t, double blocks, double steps,
+                 double rounds) {
+  LaunchWork work = streaming(kind, Phase::kAttention, layers, t, blocks, steps);
+  work.order = LatencyOrder::kBefore;
+  work.rounds = rounds;
+  return work;
+}
+
+void add_plain(const traffic::ResaShape& r, double layers, StepWork& out) {
+  const double heads = number(r.num_kv_heads), wide = lines(r.head_dim, r.element_bytes);
+  // Every block works out the mean queries of all KV heads, then goes over its rows.
+  const double means = heads * number(r.head_dim) / kScoreThreads;
+  const double rows = kScoreThreads * kLoadBytes / number(r.head_dim * r.element_bytes);
+  const double grid = std::min(kScoreBlocks, std::ceil(number(r.blocks) * heads / rows));
+  add_dense_launch(plain(LaunchKind::kResaScore, layers, traffic::resa_score(r), grid, means,
+                         at_least_one(number(r.blocks) * heads / (rows * grid * kScoreRows))),
+                   out);
+  add_dense_launch(plain(LaunchKind::kResaSelect, layers, traffic::resa_select(r), heads,
+                         std::ceil(number(r.blocks) / kSelectThreads),
+                         std::log(number(r.blocks)) / std::log(kSelectDigits)),
+                   out);
+  const double tokens = number(r.active_blocks * r.key_block);
+  const std::int64_t chunks = std::llround(flash_chunks(tokens));
+  Traffic attend = traffic::resa_attend(r);
+  attend += traffic::resa_partials(r, chunks, true);
+  add_dense_launch(plain(LaunchKind::kResaAttend, layers, attend, heads * number(chunks),
+                         flash_chunk_keys(tokens) / kKeysPerStep + kChunkStart, wide),
+                   out);
+  add_dense_launch(plain(LaunchKind::kResaCombine, layers, traffic::resa_partials(r, chunks, false),
+                         number(r.num_heads), number(chunks), wide),
+                   out);
+}
+
+}  // namespace
+
+void add_resa_decode(const StepShape& s, double layers, StepWork& out) {
+  (s.dense.plain ? add_plain : add_fused)(resa_shape(s), layers, out);
 }
 
 }  // namespace versieve

@@ -21,6 +21,7 @@ struct DenseRead {
   double filled = 1.0;           // tokens of the block whose keys a step keeps
   bool whole_step = true;        // block keys of all layers in one launch
   bool rewrites = false;         // a chain whose rows are written anew: rectification
+  bool plain = false;            // ReSA's phases as launches of their own
 };
 
 // What a step is asked to do.

@@ -119,6 +119,16 @@ DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context,
   return read;
 }
 
+// What whole periods of such steps say of both: the step and the pass.
+double SystemPricer::period_factor(const Strategy& strategy, std::int64_t context) const {
+  if (strategy.attention != AttentionMethod::kResa || strategy.resa_rectify_every == 0) {
+    return 1.0;
+  }
+  const StepShape shape =
+      step_shape(strategy, dense_, dense_draft(), context, StepShape{}.overlap, fit_);
+  return std::exp(fit_.system_time.at(period_regime(shape, strategy.resa_rectify_every)));
+}
+
 double SystemPricer::time_us(const Strategy& strategy, std::int64_t context,
                              double chosen_share) const {
   StepSum sum(priced());
@@ -132,18 +142,20 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, doubl
     compose_sigmoids(strategy, context, sink);
     return;
   }
+  const double period = period_factor(strategy, context);
   compose_dense({.strategy = strategy,
                  .context_len = context,
                  .queries = strategy.draft.nodes,
                  .read = read_of(strategy, context, chosen_share),
-                 .factor = measured_factor(strategy, context)},
+                 .factor = period * measured_factor(strategy, context)},
                 sink);
   if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
     const std::int64_t tokens = strategy.resa_rectify_every;
     compose_dense({.context_len = context,
                    .queries = tokens,
                    .read = {.rewrites = true},
-                   .weight = 1.0 / static_cast<double>(tokens)},
+                   .weight = 1.0 / static_cast<double>(tokens),
+                   .factor = period},
                   sink);
   }
 }

@@ -61,6 +61,7 @@ class SystemPricer {
   void compose_dense(const DenseStep& step, StepSink& sink) const;
   void compose_draft_model(const DenseStep& step, StepSink& sink) const;
   void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
+  double period_factor(const Strategy& strategy, std::int64_t context) const;
   double measured_factor(const Strategy& strategy, std::int64_t context) const;
   AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
   double log_error(const Strategy& strategy, const ContextBucket& bucket) const;

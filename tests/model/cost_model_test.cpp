@@ -339,3 +339,24 @@ TEST_CASE("each limit bounds the launch that it should") {
   CHECK(latency.bound == Bound::kLatency);
   CHECK(latency.time_us == Approx(2.0 + 3 * 100 * 0.5).epsilon(0.01));  // three waves
 }
+
+TEST_CASE("latency stands beside the flow, before it, or takes turns with products") {
+  CostParameters p = ideal();
+  const LaunchKind kind = LaunchKind::kDensePass;
+  p[index_of(kind, KindParameter::kBaseUs)] = 5.0;
+  p[index_of(kind, KindParameter::kRoundUs)] = 2.0;
+  p[index_of(kind, KindParameter::kStepNs)] = 1000.0;
+  p[index_of(kind, KindParameter::kComputeShare)] = 10.0;
+  LaunchWork work{.kind = kind, .steps = 40.0, .rounds = 3.0};
+  work.unique.flops = 60e-6 * 10.0 * h200().fp32_flops();  // 60 us of products
+  const auto us = [&](LatencyOrder order) {
+    work.order = order;
+    return cost_of(work, h200(), p, {}).time_us;
+  };
+  const auto soft = [](double a, double b) {
+    return std::pow(std::pow(a, 4) + std::pow(b, 4), 0.25);
+  };
+  CHECK(us(LatencyOrder::kBeside) == Approx(soft(5.0 + 6.0 + 40.0, 60.0)));
+  CHECK(us(LatencyOrder::kBefore) == Approx(5.0 + 6.0 + 40.0 + 60.0));
+  CHECK(us(LatencyOrder::kInTurn) == Approx(5.0 + 6.0 + (40.0 + 60.0)));
+}

@@ -22,12 +22,11 @@ class Maker {
     const L2Pressure pressure = l2_pressure(observed, hardware_, plan_.parameters, conditions);
     for (const LaunchWork& launch : observed) {
       const LaunchCost cost = cost_of(launch, pressure, hardware_, plan_.parameters, conditions);
-      m.ranges.push_back(
-          {.path = path_of(launch.kind),
-           .launches = std::llround(launch.launches),
-           .gpu_time_ns = {launch.launches * cost.time_us * 1e3 * noise()},
-           .counters = {{"dram__bytes_read.sum", launch.launches * cost.read_bytes * noise()},
-                        {"dram__bytes_write.sum", launch.launches * cost.write_bytes * noise()}}});
+      RangeMeasurement& range = range_of(m, path_of(launch.kind));
+      range.launches += launch.is_phase ? 0 : std::llround(launch.launches);
+      range.gpu_time_ns[0] += launch.launches * cost.time_us * 1e3 * noise();
+      *range.counters[0].value += launch.launches * cost.read_bytes * noise();
+      *range.counters[1].value += launch.launches * cost.write_bytes * noise();
     }
     const double ns = cost_of(timed, hardware_, plan_.parameters, conditions).time_us * 1e3;
     m.time_ns = {ns * noise()};
@@ -35,6 +34,20 @@ class Maker {
   }
 
  private:
+  // A range has all that its path names: launches of one kind, and phases within one.
+  static RangeMeasurement& range_of(PointMeasurement& m, const char* path) {
+    for (RangeMeasurement& range : m.ranges) {
+      if (range.path == path) {
+        return range;
+      }
+    }
+    m.ranges.push_back(
+        {.path = path,
+         .gpu_time_ns = {0.0},
+         .counters = {{"dram__bytes_read.sum", 0.0}, {"dram__bytes_write.sum", 0.0}}});
+    return m.ranges.back();
+  }
+
   double noise() { return std::exp(plan_.noise * normal_(random_)); }
 
   const Plan& plan_;
@@ -72,8 +85,46 @@ StepShape shape_of(const Strategy& strategy, std::int64_t context, bool step) {
              .chosen_tokens = std::floor(0.4 * static_cast<double>(context) / 16.0) * 16.0,
              .weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1),
              .filled = static_cast<double>(step ? context % b + 1 : b),
-             .whole_step = step};
+             .whole_step = step,
+             .plain = strategy.form == NsaForm::kVanilla};
   return s;
+}
+
+StepShape pass_of(StepShape step, std::int64_t period) {
+  step.num_queries = period;
+  step.dense = {.rewrites = true};
+  return step;
+}
+
+PointMeasurement layer_point(Maker& maker, WorkloadKind kind, const char* model,
+                             const std::string& text, std::int64_t context) {
+  const Strategy strategy = Strategy::parse(text);
+  const bool pass = kind == WorkloadKind::kRectify;
+  StepShape shape = shape_of(strategy, context, false);
+  shape.target = named_llm_shape(model);
+  StepWork work;
+  add_dense_attention(pass ? pass_of(shape, strategy.resa_rectify_every) : shape, 1.0, work);
+  const std::int64_t queries = pass ? strategy.resa_rectify_every : 1;
+  PointKey key = key_of(kind, text.c_str(), context, queries);
+  key.model = model;
+  return maker.make(key, work, work);
+}
+
+PointMeasurement period_point(Maker& maker, const std::string& text, std::int64_t context) {
+  const Strategy strategy = Strategy::parse(text);
+  StepShape step = shape_of(strategy, context, true);
+  step.recorded = true;
+  StepShape pass = pass_of(step, strategy.resa_rectify_every);
+  StepWork timed, whole, led;
+  add_step(step, 1.0, timed);
+  add_step(pass, 1.0, whole);
+  for (LaunchWork launch : whole) {
+    launch.launches /= static_cast<double>(strategy.resa_rectify_every);
+    timed.add(launch);
+  }
+  pass.recorded = false;
+  add_step(pass, 1.0, led);
+  return maker.make(key_of(WorkloadKind::kRectifiedStep, text.c_str(), context, 1), timed, led);
 }
 
 }  // namespace
@@ -112,6 +163,31 @@ std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec
         add_topk(TopkCase::parse(text), length, rows, 4, true, work);
         points.push_back(maker.make(key_of(WorkloadKind::kTopk, text, length, rows), work, work));
       }
+    }
+  }
+  return points;
+}
+
+std::vector<PointMeasurement> sparse_term_points(const Plan& plan, const HardwareSpec& hardware) {
+  Maker maker(plan, hardware);
+  std::vector<PointMeasurement> points;
+  for (const std::int64_t context : {4096, 16384, 65536, 131072, 262144}) {
+    for (const char* model : {"dense-1b", "dense-8b"}) {
+      for (const char* ratio : {"0.02", "0.05", "0.1", "0.2"}) {
+        for (const char* block : {"16", "32", "64"}) {
+          const std::string text = std::string("resa:b") + block + "p" + ratio + "f0/ar";
+          points.push_back(layer_point(maker, WorkloadKind::kDecode, model, text, context));
+          points.push_back(layer_point(maker, WorkloadKind::kDecode, model,
+                                       text + "/bfs/c1/F*/form=vanilla", context));
+        }
+      }
+    }
+    for (const char* period : {"16", "32", "64", "128", "256"}) {
+      const std::string text = std::string("resa:b16p0.1f") + period + "/ar";
+      for (const char* model : {"dense-1b", "dense-8b"}) {
+        points.push_back(layer_point(maker, WorkloadKind::kRectify, model, text, context));
+      }
+      points.push_back(period_point(maker, text, context));
     }
   }
   return points;

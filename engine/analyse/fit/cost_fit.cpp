@@ -375,7 +375,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   }
   const std::vector<FitPoint> apart = std::move(points.apart);
   FitParts parts(options.threads, options.goes_on);
-  parts.expect(kSystemParts + kApartParts);
+  parts.expect(system_parts(measured, options.leave_out_regimes) + kApartParts);
   FitReport report = Fit(std::move(points), machine, options, parts).run();
   report.holdout = options.holdout;
   report.model.device = device;
@@ -384,7 +384,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.points = count;
   report.model.runs = runs;
   report.model.prior = prior;
-  fit_systems(measured, machine, options.prior, parts, report);
+  fit_systems(measured, machine, options.prior, options.leave_out_regimes, parts, report);
   if (options.prior != nullptr) {
     report.model.small_pair_nodes = options.prior->small_pair_nodes;
   }

@@ -76,6 +76,17 @@ struct SystemError {
   double log_latency = 0.0;  // that 90 % stay under
 };
 
+// A term of a sparse step, KV (1/b + p + 1/f), and how well it is predicted: of points that the
+// fits had not seen, or of a whole value of an axis that they had not seen.
+struct SparseTermError {
+  std::string term;     // "key scoring", "selection", "attending", "pass", "step", "with its pass"
+  std::string axis;     // "b", "p", "f", "L"; empty: single points, none of them seen
+  bool beyond = false;  // of the axis's least and greatest value, which a prediction refuses
+  ErrorSummary latency, dram_bytes;
+  // Counted bytes over what the term's formula says, at the points.
+  std::optional<double> of_formula, of_formula_least, of_formula_most;
+};
+
 // Steps of a small pair beside those of others (apart_fit.h).
 struct ApartSteps {
   std::string geometry;
@@ -113,6 +124,7 @@ struct FitReport {
   std::vector<RegimeError> by_regime;
   std::vector<TermError> by_term;
   std::vector<SystemError> systems;
+  std::vector<SparseTermError> sparse_terms;
   ErrorSummary system_latency, system_dram;  // of all of them
   ApartSteps apart;
   std::map<std::string, std::int64_t> skipped;  // reason -> points

@@ -35,7 +35,7 @@ KindSum sum_of(LaunchKind kind, std::span<const LaunchWork> launches,
                std::span<const LaunchCost> costs) {
   KindSum sum;
   for (std::size_t i = 0; i < launches.size(); ++i) {
-    if (launches[i].kind == kind) {
+    if (launch_of(launches[i].kind) == kind) {
       sum.present = true;
       sum.time_us += launches[i].launches * costs[i].time_us;
       sum.read_bytes += launches[i].launches * costs[i].read_bytes;
@@ -416,7 +416,7 @@ KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,
   const L2Pressure pressure = l2_pressure(work, hardware, parameters, conditions);
   for (const LaunchWork& launch : work) {
     const LaunchCost cost = cost_of(launch, pressure, hardware, parameters, conditions);
-    KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
+    KindCost& kind = kinds[static_cast<std::size_t>(launch_of(launch.kind))];
     kind.present = true;
     kind.time_us += launch.launches * cost.time_us;
     kind.dram_bytes += launch.launches * (cost.read_bytes + cost.write_bytes);

@@ -25,7 +25,7 @@ using KindSet = std::array<bool, kLaunchKindCount>;
 void search_kinds(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
                   const KindSet& kinds, Effort effort, std::vector<ParameterEstimate>& estimates);
 
-// Cost of each kind of launch in a step.
+// Cost of each kind of launch in a step; a launch's phases count with it.
 struct KindCost {
   double time_us = 0.0;     // of all its launches, gaps left out
   double dram_bytes = 0.0;  // as counters would count them

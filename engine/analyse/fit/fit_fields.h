@@ -232,6 +232,13 @@ void visit_fields(A& a, T& x) {
   a(key, held_out, measured_us, measured_bytes, measured_read, predicted_us, closed_form_us,
     predicted_bytes, predicted_read);
 }
+template <class A, Is<SparseTermError> T>
+void visit_fields(A& a, T& x) {
+  auto& [term, axis, beyond, latency, dram_bytes, of_formula, of_formula_least, of_formula_most] =
+      x;
+  a(term, axis, beyond, latency, dram_bytes, of_formula, of_formula_least, of_formula_most);
+}
+
 template <class A, Is<SystemError> T>
 void visit_fields(A& a, T& x) {
   auto& [name, points, latency, dram_bytes, log_latency] = x;
@@ -263,13 +270,13 @@ void visit_fields(A& a, T& x) {
          dram_vanilla, dram_warm, dram_few, dram_few_error, latency, closed_form_latency,
          interval_coverage_90, unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau,
          top1_regret, worst_regret, worst_choice, left_out, left_out_latency, left_out_dram,
-         left_out_coverage_90, compared, by_regime, by_term, systems, system_latency, system_dram,
-         apart, skipped] = x;
+         left_out_coverage_90, compared, by_regime, by_term, systems, sparse_terms, system_latency,
+         system_dram, apart, skipped] = x;
   a(model, holdout, points_train, points_holdout, dram_bytes, dram_read, dram_fused, dram_vanilla,
     dram_warm, dram_few, dram_few_error, latency, closed_form_latency, interval_coverage_90,
     unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau, top1_regret, worst_regret,
     worst_choice, left_out, left_out_latency, left_out_dram, left_out_coverage_90, compared,
-    by_regime, by_term, systems, system_latency, system_dram, apart, skipped);
+    by_regime, by_term, systems, sparse_terms, system_latency, system_dram, apart, skipped);
 }
 
 }  // namespace versieve::engine

@@ -169,6 +169,21 @@ ordered_json systems_of(const FitReport& report) {
   return rows;
 }
 
+ordered_json sparse_terms_of(const FitReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const SparseTermError& e : report.sparse_terms) {
+    rows.push_back({{"term", e.term},
+                    {"left_out", e.axis.empty() ? ordered_json() : ordered_json(e.axis)},
+                    {"beyond", e.beyond},
+                    {"latency", json_of(e.latency)},
+                    {"dram_bytes", json_of(e.dram_bytes)},
+                    {"counted_of_formula", json_of(e.of_formula)},
+                    {"counted_of_formula_least", json_of(e.of_formula_least)},
+                    {"counted_of_formula_most", json_of(e.of_formula_most)}});
+  }
+  return rows;
+}
+
 ordered_json system_quantiles_of(const FittedModel& model) {
   ordered_json rows = ordered_json::array();
   for (const SystemQuantile& q : model.systems) {
@@ -313,6 +328,7 @@ std::string fit_json(const FitReport& r) {
       {"acceptance", acceptance_of(m.acceptance)},
       {"machine", machine_of(m.machine)},
       {"systems", systems_of(r)},
+      {"sparse_terms", sparse_terms_of(r)},
       {"system_latency", json_of(r.system_latency)},
       {"system_dram_bytes", json_of(r.system_dram)},
       {"system_errors", system_quantiles_of(m)},

@@ -45,6 +45,7 @@ class Page {
     left_out();
     coverage_map();
     systems();
+    sparse_terms();
     apart();
     launches();
     worst();
@@ -216,6 +217,25 @@ class Page {
     out_ +=
         "<h2>Other systems</h2><p>Each point predicted by a fit that had not seen it.</p>" +
         table({"points of", "points", "latency", "90 %", "DRAM bytes", "90 %", "interval"}, rows);
+  }
+
+  void sparse_terms() {
+    if (r_.sparse_terms.empty()) {
+      return;
+    }
+    std::vector<std::vector<std::string>> rows;
+    for (const SparseTermError& e : r_.sparse_terms) {
+      rows.push_back({e.term, e.axis + (e.beyond ? " (ends)" : ""),
+                      std::to_string(e.latency.points), percent(e.latency.median_ape),
+                      percent(e.latency.p90_ape), percent(e.dram_bytes.median_ape),
+                      percent(e.dram_bytes.p90_ape), percent(e.of_formula)});
+    }
+    out_ +=
+        "<h2>Terms of a sparse step</h2><p>KV (1/b + p + 1/f), term by term, of points that the "
+        "fit had not seen or of whole values left out.</p>" +
+        table({"term", "left out", "points", "latency", "90 %", "DRAM bytes", "90 %",
+               "counted of formula"},
+              rows);
   }
 
   void apart() {

@@ -1,6 +1,7 @@
 // A fit on one screen: how good it is, where it is weak, bytes predicted against counted by launch,
 // and the parameters that the measurements speak about.
 #include <cmath>
+#include <vector>
 
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/fit/goals.h"
@@ -8,6 +9,9 @@
 
 namespace versieve::engine {
 namespace {
+
+constexpr double kWideInterval = 10.0;  // greatest over least
+constexpr std::size_t kListColumns = 92;
 
 std::string percent(const std::optional<double>& value) {
   return value ? formatted("%.1f %%", 100.0 * *value) : "-";
@@ -24,9 +28,10 @@ std::string error_text(const char* name, const ErrorSummary& e) {
 }
 
 std::string goals_text(const FitReport& r) {
-  std::string out = "\ngoal (median / 90th)                       wanted              measured\n";
+  std::string out =
+      "\ngoal (median / 90th)                               wanted              measured\n";
   for (const Goal& g : goals_of(r)) {
-    out += formatted("  %-40s %-19s %-30s %s\n", g.what.c_str(), g.wanted.c_str(),
+    out += formatted("  %-48s %-19s %-30s %s\n", g.what.c_str(), g.wanted.c_str(),
                      g.measured.c_str(), g.met ? "met" : "NOT met");
   }
   return out;
@@ -99,6 +104,29 @@ std::string systems_text(const FitReport& r) {
   return out;
 }
 
+std::string sparse_terms_text(const FitReport& r) {
+  if (r.sparse_terms.empty()) {
+    return {};
+  }
+  std::string out =
+      "\nterms of a sparse step, KV (1/b + p + 1/f); left out: whole values, ends are beyond\n"
+      "                      left out      latency median / p90      DRAM bytes median / p90   "
+      "counted / formula\n";
+  for (const SparseTermError& e : r.sparse_terms) {
+    const std::string axis = e.axis.empty() ? "" : e.axis + (e.beyond ? " (ends)" : "");
+    out += formatted("  %-20s %-9s %9s / %-9s (%d) %9s / %-9s (%d)", e.term.c_str(), axis.c_str(),
+                     percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
+                     static_cast<int>(e.latency.points), percent(e.dram_bytes.median_ape).c_str(),
+                     percent(e.dram_bytes.p90_ape).c_str(), static_cast<int>(e.dram_bytes.points));
+    if (e.of_formula && e.axis.empty()) {
+      out += formatted("  %.3f (%.3f to %.3f)", *e.of_formula, *e.of_formula_least,
+                       *e.of_formula_most);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
 std::string apart_text(const FitReport& r) {
   if (r.apart.before.points == 0) {
     return {};
@@ -120,6 +148,41 @@ std::string terms_text(const FitReport& r) {
   return out;
 }
 
+// Names after a heading, in lines of the page's width.
+std::string listed(const std::string& heading, const std::vector<const char*>& names) {
+  std::string out, line;
+  for (const char* name : names) {
+    if (line.size() + std::string(name).size() > kListColumns) {
+      out += "    " + line + "\n";
+      line.clear();
+    }
+    line += std::string(line.empty() ? "" : " ") + name;
+  }
+  return names.empty() ? "" : "  " + heading + "\n" + out + "    " + line + "\n";
+}
+
+// Parameters of launches that points have, which these points do not tell apart: from the first
+// guess, or from others of the same launch.
+std::string unseparated_text(const FitReport& r) {
+  std::vector<const char*> unknown, weak;
+  for (std::size_t i = kSharedParameterCount; i < kParameterCount; ++i) {
+    const ParameterEstimate& e = r.model.estimates[i];
+    const ParameterInfo& info = parameter_table()[i];
+    const LaunchKind kind =
+        static_cast<LaunchKind>((i - kSharedParameterCount) / kKindParameterCount);
+    if (info.evidence != Evidence::kTime || !r.model.informs(kind)) {
+      continue;
+    }
+    if (!e.informed) {
+      unknown.push_back(info.name);
+    } else if (!e.at_bound && e.high > kWideInterval * e.low) {
+      weak.push_back(info.name);
+    }
+  }
+  return listed("no point separates, kept where the fit began:", unknown) +
+         listed("told apart weakly, an interval wider than a factor of 10:", weak);
+}
+
 std::string parameters_text(const FitReport& r) {
   std::string out =
       "\nparameters (90 % intervals; those that no measurement informs are left out)\n";
@@ -131,7 +194,7 @@ std::string parameters_text(const FitReport& r) {
                        info.unit, e.at_bound ? "  at its bound" : "");
     }
   }
-  return out;
+  return out + unseparated_text(r);
 }
 
 std::string prior_text(const FittedModel& model) {
@@ -178,8 +241,8 @@ std::string fit_text(const FitReport& r) {
                      r.dram_few_error.value_or(0.0) * 1e-3);
   }
   out += judged_text(r);
-  out += left_out_text(r) + regimes_text(r) + systems_text(r) + apart_text(r) + terms_text(r) +
-         parameters_text(r);
+  out += left_out_text(r) + regimes_text(r) + systems_text(r) + sparse_terms_text(r) +
+         apart_text(r) + terms_text(r) + parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());
   }

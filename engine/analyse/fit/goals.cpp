@@ -105,6 +105,13 @@ std::vector<Goal> goals_of(const FitReport& r) {
   goals.errors("latency, held out", kLatency, r.latency);
   goals.errors("latency, regime left out", kLeftOutLatency, r.left_out_latency);
   goals.errors("latency, other systems", kLatency, r.system_latency);
+  for (const SparseTermError& e : r.sparse_terms) {
+    if (!e.beyond) {
+      const std::string what = e.term + (e.axis.empty() ? "" : ", a whole " + e.axis + " left out");
+      goals.errors("DRAM bytes, " + what, kBytes, e.dram_bytes);
+      goals.errors("latency, " + what, e.axis.empty() ? kLatency : kLeftOutLatency, e.latency);
+    }
+  }
   goals.coverage(r);
   goals.ranking(r);
   return std::move(goals.rows);

@@ -89,7 +89,9 @@ std::int64_t use_own_steps(const LlmShape& target, const DraftShape& draft, Fitt
   std::vector<MeasuredStep*> own;
   std::vector<OwnStep> steps;
   for (MeasuredStep& m : fit.steps) {
-    if (m.strategy.attention == AttentionMethod::kNsa && same_models(m, target, draft)) {
+    // Steps of the other form launch other kernels: what is missed of them says nothing here.
+    if (m.strategy.attention == AttentionMethod::kNsa && same_models(m, target, draft) &&
+        m.strategy.form == fit.priced_form()) {
       const StepShape shape = step_shape(m.strategy, target, draft, m.context_len, m.overlap, fit);
       own.push_back(&m);
       steps.push_back({{step_regime(shape), std::log(m.time_us / m.predicted_us)},

@@ -7,7 +7,8 @@ PointLaunches launches_of(const FitPoint& point, double growth) {
   PointLaunches out;
   out.timed.assign(work.timed.begin(), work.timed.end());
   out.host_trips = work.timed.host_trips;
-  if (point.key.workload == WorkloadKind::kStep) {
+  if (point.key.workload == WorkloadKind::kStep ||
+      point.key.workload == WorkloadKind::kRectifiedStep) {
     out.observed.assign(work.observed.begin(), work.observed.end());
   }
   return out;

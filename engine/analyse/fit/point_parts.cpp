@@ -82,18 +82,20 @@ std::string untold_because(const PointMeasurement& m) {
 
 std::string outdated_because(const PointMeasurement& m) {
   const bool by_geometry =
-      m.key.workload == WorkloadKind::kStep || m.key.workload == WorkloadKind::kDecode;
+      m.key.workload == WorkloadKind::kStep || m.key.workload == WorkloadKind::kDecode ||
+      m.key.workload == WorkloadKind::kRectify || m.key.workload == WorkloadKind::kRectifiedStep;
   return by_geometry ? outdated_because(m, named_llm_shape(m.key.model)) : std::string();
 }
 
 std::string outdated_because(const PointMeasurement& m, const LlmShape& target) {
   const bool step = m.key.workload == WorkloadKind::kStep;
-  if (!step && m.key.workload != WorkloadKind::kDecode) {
+  if (m.key.workload == WorkloadKind::kAttention || m.key.workload == WorkloadKind::kAcceptance) {
     return {};
   }
   if (target.attention == AttentionKind::kDense) {
     const bool unsplit = has_range(m, name_of(LaunchKind::kTreeAttention)) &&
                          !has_range(m, name_of(LaunchKind::kFlashDecode)) &&
+                         !has_range(m, name_of(LaunchKind::kDensePass)) &&
                          !has_range(m, name_of(LaunchKind::kResaDecode));
     return unsplit ? "attention whose keys are not split (tree_attention): only split ones are "
                      "priced; measure it again, in bf16 and as a chain"

@@ -8,6 +8,7 @@
 #include "engine/analyse/fit/cost_search.h"
 #include "engine/analyse/fit/error_tables.h"
 #include "engine/analyse/fit/residual_fit.h"
+#include "engine/analyse/fit/sparse_terms.h"
 #include "engine/analyse/fit/system_points.h"
 #include "engine/analyse/fit/system_predictor.h"
 
@@ -34,12 +35,35 @@ double predicted_us(const FitPoint& p, const HardwareSpec& hardware, const Syste
   return predict_system(p, hardware, model.values, model.field).time_us;
 }
 
+// Periods after the steps that they are made of.
 void add_step_residuals(const Points& points, const HardwareSpec& hardware, SystemModel& model) {
+  for (const WorkloadKind kind : {WorkloadKind::kStep, WorkloadKind::kRectifiedStep}) {
+    std::vector<Residual> residuals;
+    for (const FitPoint* p : points) {
+      if (p->key.workload == kind && p->time_us) {
+        residuals.push_back(
+            {whole_step_regime(*p), std::log(*p->time_us / predicted_us(*p, hardware, model))});
+      }
+    }
+    append(fit_residual_field(residuals), model.field);
+  }
+}
+
+// Of ReSA's phases, where each was a launch.
+void add_plain_residuals(const Points& points, const HardwareSpec& hardware, SystemModel& model) {
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
-    if (p->key.workload == WorkloadKind::kStep && p->time_us) {
-      residuals.push_back(
-          {step_regime(p->shape), std::log(*p->time_us / predicted_us(*p, hardware, model))});
+    if (!is_layer(*p) || !p->shape.dense.plain) {
+      continue;
+    }
+    const KindCosts kinds =
+        cost_by_kind(system_work(*p, model.field).observed, hardware, model.values, p->conditions);
+    for (const RangeObservation& range : p->ranges) {
+      const KindCost& cost = kinds[static_cast<std::size_t>(range.kind)];
+      if (cost.present && range.time_us && is_resa_plain(range.kind)) {
+        residuals.push_back(
+            {plain_regime(p->shape, range.kind), std::log(*range.time_us / cost.time_us)});
+      }
     }
   }
   append(fit_residual_field(residuals), model.field);
@@ -56,11 +80,12 @@ SystemModel fitted(const Points& points, const HardwareSpec& hardware, const Kin
   for (std::size_t i = 0; i < kParameterCount; ++i) {
     model.values[i] = model.estimates[i].value;
   }
+  add_plain_residuals(points, hardware, model);
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
     const std::optional<Regime> regime = system_regime(*p);
     if (regime && p->time_us) {
-      const double us = time_of(system_work(*p).timed, *p, hardware, model);
+      const double us = time_of(system_work(*p, model.field).timed, *p, hardware, model);
       residuals.push_back({*regime, std::log(*p->time_us / us) - known.at(*regime)});
     }
   }
@@ -77,9 +102,14 @@ struct Sample {
 
 class SystemFit {
  public:
-  SystemFit(const FitPoints& points, const HardwareSpec& hardware, FitParts& parts,
+  SystemFit(const FitPoints& points, const HardwareSpec& hardware, bool leaves_out, FitParts& parts,
             FitReport& report)
-      : points_(points.points), hardware_(hardware), parts_(parts), report_(report) {
+      : points_(points.points),
+        hardware_(hardware),
+        leaves_out_(leaves_out),
+        regimes_(term_regimes(points.points)),
+        parts_(parts),
+        report_(report) {
     for (std::size_t kind = 0; kind < kLaunchKindCount; ++kind) {
       kinds_[kind] = !report.model.informs(static_cast<LaunchKind>(kind));
     }
@@ -95,6 +125,10 @@ class SystemFit {
                     {.iterations = kIterations, .threads = parts_.threads()});
     parts_.finish();
     judge(all);
+    if (leaves_out_) {
+      leave_out(all);
+    }
+    report_.sparse_terms = terms_.rows();
     FittedModel& m = report_.model;
     m.estimates = model_.estimates;
     m.system_time = model_.field;
@@ -133,10 +167,45 @@ class SystemFit {
     }
   }
 
+  // Every point of a whole value of an axis by a fit to those of the other values.
+  void leave_out(const Points& all) {
+    std::vector<SystemModel> without(regimes_.size());
+    parts_.run(std::ssize(regimes_), [&](std::int64_t i) {
+      const TermRegime& regime = regimes_[static_cast<std::size_t>(i)];
+      Points kept;
+      for (const FitPoint* p : all) {
+        if (!regime.holds(*p)) {
+          kept.push_back(p);
+        }
+      }
+      without[static_cast<std::size_t>(i)] = fitted(kept, hardware_, kinds_, model_.estimates,
+                                                    known_, {.iterations = kFoldIterations});
+    });
+    for (std::size_t i = 0; i < regimes_.size(); ++i) {
+      for (const FitPoint* p : all) {
+        if (regimes_[i].holds(*p)) {
+          judge_terms(*p, without[i], &regimes_[i]);
+        }
+      }
+    }
+  }
+
+  void judge_terms(const FitPoint& p, const SystemModel& model, const TermRegime* left_out) {
+    if (regimes_.empty() || !is_sparse_point(p)) {
+      return;
+    }
+    // What a whole layer misses is how its launches overlap: nothing of one launch's own time.
+    terms_.add(
+        p, predict_system(p, hardware_, model.values, model.field),
+        cost_by_kind(system_work(p, model.field).observed, hardware_, model.values, p.conditions),
+        left_out);
+  }
+
   void judge(const FitPoint& p, const SystemModel& model) {
+    judge_terms(p, model, nullptr);
     const std::string name = system_name(p);
     const KindCosts kinds =
-        cost_by_kind(system_work(p).observed, hardware_, model.values, p.conditions);
+        cost_by_kind(system_work(p, model.field).observed, hardware_, model.values, p.conditions);
     const SystemPrediction predicted = predict_system(p, hardware_, model.values, model.field);
     if (p.time_us) {
       latency_[name].add(predicted.time_us, p.time_us);
@@ -225,11 +294,14 @@ class SystemFit {
 
   const std::vector<FitPoint>& points_;
   const HardwareSpec& hardware_;
+  bool leaves_out_;
+  std::vector<TermRegime> regimes_;  // empty: the terms were not measured apart
   FitParts& parts_;
   FitReport& report_;
   KindSet kinds_{};
   ResidualField known_;  // a prior's
   SystemModel model_;
+  SparseTermErrors terms_;
   std::vector<Sample> samples_;
   std::map<std::string, Errors> latency_, bytes_;
   Errors all_latency_, all_bytes_;
@@ -250,8 +322,12 @@ void add_systems_of(const FittedModel& prior, const HardwareSpec& hardware, Fitt
 
 }  // namespace
 
+std::int64_t system_parts(const std::vector<PointMeasurement>& measured, bool leaves_out) {
+  return kSystemParts + (leaves_out ? std::ssize(term_regimes(system_points(measured).points)) : 0);
+}
+
 void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
-                 const FittedModel* prior, FitParts& parts, FitReport& report) {
+                 const FittedModel* prior, bool leaves_out, FitParts& parts, FitReport& report) {
   if (prior != nullptr) {
     report.model.system_time = prior->system_time;
   }
@@ -260,7 +336,7 @@ void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSp
     report.skipped[reason] += count;
   }
   if (!points.points.empty()) {
-    SystemFit(points, hardware, parts, report).run();
+    SystemFit(points, hardware, leaves_out, parts, report).run();
   }
   if (prior != nullptr) {
     add_systems_of(*prior, hardware, report.model);

@@ -10,12 +10,15 @@
 namespace versieve::engine {
 
 inline constexpr std::int64_t kSystemParts = 6;  // to all points, and without each fold
+// And, if wanted, without each value of the terms of a sparse step.
+std::int64_t system_parts(const std::vector<PointMeasurement>& measured, bool leaves_out);
 
 // Adds to the report: parameters, residual fields, quantiles, measured steps, errors by system and
 // by launch, what was left out. Without such points nothing, but for what a prior knows: its fields
 // and its quantiles, as much wider as carrying them makes them. With both, points say what it
-// misses. `prior` may be null.
+// misses. `prior` may be null. `leaves_out`: whole values of block size, ratio, period and context
+// too (sparse_terms.h).
 void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
-                 const FittedModel* prior, FitParts& parts, FitReport& report);
+                 const FittedModel* prior, bool leaves_out, FitParts& parts, FitReport& report);
 
 }  // namespace versieve::engine

@@ -21,12 +21,26 @@ bool is_kernel(WorkloadKind workload) {
   return workload == WorkloadKind::kTopk || workload == WorkloadKind::kSampling;
 }
 
+bool is_rectified(WorkloadKind workload) {
+  return workload == WorkloadKind::kRectify || workload == WorkloadKind::kRectifiedStep;
+}
+
+// A chain of the period's tokens over all of the cache, whose rows it writes anew.
+StepShape pass_of(const StepShape& step, std::int64_t period) {
+  StepShape pass = step;
+  pass.num_queries = period;
+  pass.dense = {.rewrites = true};
+  return pass;
+}
+
 DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
-  const bool step = m.key.workload == WorkloadKind::kStep;
+  const bool step =
+      m.key.workload == WorkloadKind::kStep || m.key.workload == WorkloadKind::kRectifiedStep;
   DenseRead read{.method = strategy.attention,
                  .key_block = strategy.resa_key_block,
                  .active_ratio = strategy.resa_active_ratio,
-                 .whole_step = step};
+                 .whole_step = step,
+                 .plain = strategy.form == NsaForm::kVanilla};
   read.weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1);
   read.chosen_tokens =
       std::min(static_cast<double>(m.key.context_len), kChunk * m.unique_blocks.value_or(0.0));
@@ -41,9 +55,9 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   StepShape s = asked_step(strategy, target, draft_shape_for(target), m.key.context_len,
                            bytes_of(m.key.dtype));
   s.num_queries = m.key.num_queries;
-  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == LaunchMode::kGraph;
   s.dense = read_of(m, strategy);
-  return s;
+  s.recorded = s.dense.whole_step && m.key.launch == LaunchMode::kGraph;
+  return m.key.workload == WorkloadKind::kRectify ? pass_of(s, m.key.num_queries) : s;
 }
 
 std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
@@ -53,7 +67,8 @@ std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
     return path == "topk" ? std::optional(work.begin()->kind) : std::nullopt;
   }
   if (path == "flash_decode") {
-    return flash_kind(p.shape.target, p.key.num_queries);
+    const bool period = p.key.workload == WorkloadKind::kRectifiedStep;
+    return flash_kind(p.shape.target, period ? p.strategy.resa_rectify_every : p.key.num_queries);
   }
   return launch_kind(path);
 }
@@ -96,7 +111,8 @@ bool is_system_point(const PointMeasurement& m) {
   if (is_imported(m) || is_simulated(m)) {
     return false;  // counted by fit_points
   }
-  if (m.key.workload == WorkloadKind::kDecode || is_kernel(m.key.workload)) {
+  if (m.key.workload == WorkloadKind::kDecode || is_kernel(m.key.workload) ||
+      is_rectified(m.key.workload)) {
     return true;
   }
   if (m.key.workload != WorkloadKind::kStep) {
@@ -146,7 +162,37 @@ FitPoints system_points(const std::vector<PointMeasurement>& measured) {
   return out;
 }
 
-PointWork system_work(const FitPoint& p) {
+namespace {
+
+// Attention of a step by what decode points say of it.
+StepWork whole_step(const StepShape& shape, const ResidualField& field) {
+  StepWork work;
+  add_step(shape, 1.0, work);
+  correct_dense_attention(shape, field, work);
+  return work;
+}
+
+PointWork step_work(const FitPoint& p, const ResidualField& field) {
+  PointWork work{.timed = whole_step(p.shape, field)};
+  StepShape led = p.shape;
+  if (p.key.workload == WorkloadKind::kRectifiedStep) {
+    led = pass_of(p.shape, p.strategy.resa_rectify_every);
+    const double share = 1.0 / static_cast<double>(p.strategy.resa_rectify_every);
+    const StepWork pass = whole_step(led, field);
+    for (LaunchWork launch : pass) {
+      launch.launches *= share;
+      work.timed.add(launch);
+    }
+    work.timed.host_trips += share * pass.host_trips;
+  }
+  led.recorded = false;
+  add_step(led, 1.0, work.observed);
+  return work;
+}
+
+}  // namespace
+
+PointWork system_work(const FitPoint& p, const ResidualField& field) {
   PointWork work;
   const bool cold = !p.conditions.warm;
   const std::int64_t bytes = bytes_of(p.key.dtype);
@@ -161,14 +207,11 @@ PointWork system_work(const FitPoint& p) {
         work.timed.add(launch);
       }
     }
-  } else if (p.key.workload == WorkloadKind::kDecode) {
+  } else if (is_layer(p)) {
     add_dense_attention(p.shape, 1.0, work.timed);
+    correct_plain(p.shape, field, work.timed);
   } else {
-    StepShape shape = p.shape;
-    add_step(shape, 1.0, work.timed);
-    shape.recorded = false;
-    add_step(shape, 1.0, work.observed);
-    return work;
+    return step_work(p, field);
   }
   work.observed = work.timed;
   return work;
@@ -183,7 +226,7 @@ std::string system_name(const FitPoint& p) {
     return workload + " " + name_of(p.sampling->algorithm) +
            (p.sampling->width > 0 ? " tree" : " chain");
   }
-  return workload + " " + name_of(p.strategy.attention);
+  return workload + " " + name_of(p.strategy.attention) + (p.shape.dense.plain ? " vanilla" : "");
 }
 
 std::optional<Regime> system_regime(const FitPoint& p) {
@@ -193,8 +236,17 @@ std::optional<Regime> system_regime(const FitPoint& p) {
   if (p.sampling) {
     return sampling_regime(*p.sampling, p.key.context_len, p.key.num_queries);
   }
-  return p.key.workload == WorkloadKind::kDecode ? std::optional(dense_regime(p.shape))
-                                                 : std::nullopt;
+  return is_layer(p) ? std::optional(dense_regime(p.shape)) : std::nullopt;
+}
+
+bool is_layer(const FitPoint& p) {
+  return p.key.workload == WorkloadKind::kDecode || p.key.workload == WorkloadKind::kRectify;
+}
+
+Regime whole_step_regime(const FitPoint& p) {
+  return p.key.workload == WorkloadKind::kRectifiedStep
+             ? period_regime(p.shape, p.strategy.resa_rectify_every)
+             : step_regime(p.shape);
 }
 
 }  // namespace versieve::engine

@@ -10,16 +10,13 @@ namespace versieve::engine {
 SystemPrediction predict_system(const FitPoint& p, const HardwareSpec& hardware,
                                 const CostParameters& values, const ResidualField& field) {
   SystemPrediction out;
-  PointWork work = system_work(p);
+  const PointWork work = system_work(p, field);
   for (const KindCost& kind : cost_by_kind(work.observed, hardware, values, p.conditions)) {
     out.dram_bytes += kind.dram_bytes;
   }
   const std::optional<Regime> own = system_regime(p);
-  if (!own) {  // attention of a step by what decode points say of it, the step by what steps do
-    correct_dense_attention(p.shape, field, work.timed);
-  }
   out.time_us = cost_of(work.timed, hardware, values, p.conditions).time_us *
-                std::exp(field.at(own ? *own : step_regime(p.shape)));
+                std::exp(field.at(own ? *own : whole_step_regime(p)));
   return out;
 }
 

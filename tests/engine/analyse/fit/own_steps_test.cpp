@@ -88,6 +88,23 @@ TEST_CASE("steps of another draft, and a geometry without steps, leave the fit a
   CHECK(use_own_steps(target, draft, fit) == 2);  // plain ones have no draft
 }
 
+TEST_CASE("steps of the vanilla form teach nothing of the fused one's") {
+  const FittedModel fused = fit_of_two();
+  FittedModel both = fused;
+  for (const MeasuredStep& m : fused.steps) {
+    MeasuredStep vanilla = m;
+    vanilla.strategy.form = NsaForm::kVanilla;
+    vanilla.time_us *= 2.0;
+    both.steps.push_back(vanilla);
+  }
+  FittedModel alone = fused;
+  CHECK(use("nsa-1b", alone) == 12);
+  CHECK(use("nsa-1b", both) == 12);
+  CHECK(predicted_us(both, "nsa-1b", kUnseen, 3000) ==
+        predicted_us(alone, "nsa-1b", kUnseen, 3000));
+  CHECK(both.errors[0].log_latency == alone.errors[0].log_latency);
+}
+
 TEST_CASE("own steps say how well they are known in the contexts that they lie in alone") {
   FittedModel fit = fit_of_two();
   fit.errors = {{0, 4096, 0.10, 0.1, 100, 0.12},

@@ -29,8 +29,6 @@ synthetic::Plan planted() {
   plan.form = NsaForm::kFused;
   plan.step_launch = LaunchMode::kGraph;
   CostParameters& p = plan.parameters;
-  p[index_of(LaunchKind::kResaDecode, KindParameter::kBaseUs)] = 15.0;
-  p[index_of(LaunchKind::kResaDecode, KindParameter::kStepNs)] = 1500.0;
   p[index_of(LaunchKind::kTopkRadix, KindParameter::kBaseUs)] = 7.0;
   p[index_of(LaunchKind::kFlashDecode, KindParameter::kStepNs)] = 1650.0;
   return plan;
@@ -77,8 +75,8 @@ TEST_CASE("the other systems' launches are fitted beside NSA's, which they do no
     CHECK(!alone.model.informs(kind));
   }
   const ParameterEstimate& base =
-      report.model.estimates[index_of(LaunchKind::kResaDecode, KindParameter::kBaseUs)];
-  CHECK(base.value == Approx(15.0).epsilon(0.1));
+      report.model.estimates[index_of(LaunchKind::kTopkRadix, KindParameter::kBaseUs)];
+  CHECK(base.value == Approx(7.0).epsilon(0.1));
   bool judged = false;
   for (const TermError& row : report.by_term) {
     judged = judged || (row.launch == "resa_decode" && row.latency.points > 0);
