@@ -75,7 +75,7 @@ TEST_CASE("the Debian package holds the programs, their data and what a desktop 
     CAPTURE(path);
     CHECK(list.find(" ./usr/" + path + "\n") != std::string::npos);
   }
-  for (const std::string path :
+  for (const std::string& path :
        {"applications/" + kId + ".desktop", "metainfo/" + kId + ".metainfo.xml",
         "mime/packages/" + kId + ".xml", "icons/hicolor/scalable/apps/" + kId + ".svg"}) {
     CAPTURE(path);
