@@ -58,11 +58,15 @@ class Folder {
 };
 
 std::vector<std::string> readme_commands() {
-  std::istringstream lines(text_of_file(VERSIEVE_SOURCE_DIR "/engine/analyse/serve/README.md"));
+  std::istringstream lines(text_of_file(VERSIEVE_SOURCE_DIR "/README.md"));
   std::vector<std::string> out;
+  bool is_there = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line.rfind("    versieve ", 0) == 0) {
-      out.push_back(line.substr(4));
+    if (line.rfind("## ", 0) == 0) {
+      is_there = line == "## Your own server";
+    }
+    if (is_there && line.rfind("versieve ", 0) == 0) {
+      out.push_back(line);
     }
   }
   return out;
