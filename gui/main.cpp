@@ -16,6 +16,7 @@
 #include "gui/display.h"
 #include "gui/models/jobs.h"
 #include "gui/models/preferences.h"
+#include "gui/pages/compare/compare_page.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/pages/sensitivity/sensitivity_page.h"
@@ -87,6 +88,14 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
         later();
       }
     });
+  } else if (page == QLatin1String("compare") &&
+             window.comparePage().comparer().paths().size() > 1) {
+    const versieve::gui::Comparer& comparer = window.comparePage().comparer();
+    QObject::connect(&comparer, &versieve::gui::Comparer::changed, &window, [&comparer, later] {
+      if (!comparer.isBusy()) {
+        later();
+      }
+    });
   } else {
     QObject::connect(&window.document(), &Document::loaded, &window, later);
   }
@@ -99,7 +108,8 @@ struct CommandLine {
     parser.setApplicationDescription("Explores a database of Versieve.");
     parser.addPositionalArgument(
         "database", "a file written by `versieve profile`, or a saved session", "[database]");
-    parser.addOptions({help, version, screenshot, page, filter, size, bandwidth, prior, colors});
+    parser.addOptions(
+        {help, version, screenshot, page, filter, size, bandwidth, prior, colors, compare});
   }
 
   bool has(const QCommandLineOption& option) const { return parser.isSet(option); }
@@ -117,6 +127,8 @@ struct CommandLine {
   QCommandLineOption prior{
       "prior", "Begin the planner's fit at this one of another machine (`versieve fit --out`).",
       "file"};
+  QCommandLineOption compare{
+      "compare", "Compare the database, or a table, with this one; may be repeated.", "file"};
   QCommandLineOption colors{"colors", "light or dark; the desktop's if left out.", "shade"};
 };
 
@@ -219,6 +231,10 @@ void set_up(Window& window, const CommandLine& line, Preferences* preferences) {
   if (line.has(line.prior)) {
     window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(
         versieve::engine::read_fit(line.value(line.prior).toStdString())));
+  }
+  if (line.has(line.compare)) {
+    window.comparePage().comparer().setPaths(line.parser.positionalArguments().mid(0, 1) +
+                                             line.parser.values(line.compare));
   }
   window.document().setFilter(line.value(line.filter));
 }

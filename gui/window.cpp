@@ -5,18 +5,24 @@
 #include <QCloseEvent>
 #include <QDragEnterEvent>
 #include <QFileInfo>
+#include <QHeaderView>
 #include <QLabel>
 #include <QMimeData>
 #include <QSet>
 #include <QStackedWidget>
 #include <QStatusBar>
 #include <QTabWidget>
+#include <QTableView>
 #include <QVBoxLayout>
 #include <utility>
 
+#include "gui/models/command_words.h"
 #include "gui/models/numbers.h"
 #include "gui/models/preferences.h"
+#include "gui/models/provenance.h"
+#include "gui/pages/compare/compare_page.h"
 #include "gui/pages/explore/explore_page.h"
+#include "gui/pages/measure/measure_page.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/pages/quality/quality_page.h"
@@ -28,6 +34,7 @@
 #include "gui/pages/validation_page.h"
 #include "gui/views/banner.h"
 #include "gui/views/theme.h"
+#include "gui/views/view_saver.h"
 
 namespace versieve::gui {
 namespace {
@@ -51,6 +58,8 @@ Window::Window()
       sensitivity_page_(new SensitivityPage(planner_page_->planner())),
       quality_page_(new QualityPage(planner_page_->planner())),
       step_page_(new StepPage(document_)),
+      compare_page_(new ComparePage(document_)),
+      measure_page_(new MeasurePage(document_)),
       summary_(new QLabel) {
   setWindowTitle("Versieve");
   resize(1400, 900);
@@ -65,6 +74,8 @@ Window::Window()
   tabs_->addTab(sensitivity_page_, tr("Sensitivity"));
   tabs_->addTab(quality_page_, tr("Quality"));
   tabs_->addTab(step_page_, tr("Step"));
+  tabs_->addTab(compare_page_, tr("Compare"));
+  tabs_->addTab(measure_page_, tr("Measure"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   QWidget* center = new QWidget;
@@ -109,8 +120,11 @@ Window::Window()
   connect(&document_, &Document::failed, this, &Window::show_failure);
   connect(&document_, &Document::changedOnDisk, this, &Window::show_change);
   connect(banner_, &Banner::acted, this, &Window::read_again);
-  connect(planner_page_, &PlannerPage::said, this,
-          [this](const QString& sentence) { statusBar()->showMessage(sentence, kMessageMs); });
+  const auto say = [this](const QString& sentence) {
+    statusBar()->showMessage(sentence, kMessageMs);
+  };
+  connect(planner_page_, &PlannerPage::said, this, say);
+  connect(compare_page_, &ComparePage::said, this, say);
 }
 
 // The pages leave before the document that they look at.
@@ -120,16 +134,65 @@ Window::~Window() {
 }
 
 QStringList Window::pageNames() {
-  return {"runs",   "points",      "explore", "planner", "validation",
-          "replay", "sensitivity", "quality", "step"};
+  return {"runs",        "points",  "explore", "planner", "validation", "replay",
+          "sensitivity", "quality", "step",    "compare", "measure"};
 }
 
 bool Window::showPage(const QString& name) {
   const qsizetype index = pageNames().indexOf(name);
   if (index >= 0) {
-    tabs_->setCurrentIndex(static_cast<int>(index));
+    show_page_at(static_cast<int>(index));
   }
   return index >= 0;
+}
+
+// Two pages need no open database.
+void Window::show_page_at(int index) {
+  tabs_->setCurrentIndex(index);
+  const QWidget* page = tabs_->currentWidget();
+  if (page == compare_page_ || page == measure_page_) {
+    stack_->setCurrentWidget(tabs_);
+  } else if (!document_.snapshot()) {
+    stack_->setCurrentWidget(start_page_);
+  }
+}
+
+void Window::offer_saving(QMenu& menu) {
+  saver_ = new ViewSaver(
+      *this, menu,
+      [this] { return stack_->currentWidget() == tabs_ ? tabs_->currentWidget() : nullptr; },
+      [this] { return provenance(); });
+  const auto say = [this](const QString& sentence) {
+    statusBar()->showMessage(sentence, kMessageMs);
+  };
+  connect(saver_, &ViewSaver::written, this,
+          [say](const QString& path) { say(tr("%1 was written").arg(path)); });
+  connect(saver_, &ViewSaver::copied, this, [say](const QString& name) {
+    say(tr("\"%1\" was copied, as picture and as table").arg(name));
+  });
+  connect(saver_, &ViewSaver::failed, this, say);
+}
+
+// Of the page that is shown; where it has no command of its own, the one that shows it.
+Provenance Window::provenance() const {
+  Provenance p = provenance_of(document_.snapshot(), document_.filterText());
+  const QWidget* page = tabs_->currentWidget();
+  p.page = tabs_->tabText(tabs_->currentIndex());
+  if (page == compare_page_) {
+    p.files = compare_page_->comparer().paths();
+    p.command = compare_page_->comparer().commandLine();
+  } else if (page == planner_page_ || page == quality_page_ || page == sensitivity_page_) {
+    p.command = planner_page_->planner().commandLine("plan.json");
+  }
+  if (p.command.isEmpty() && document_.snapshot()) {
+    QStringList words = {"versieve-gui", document_.snapshot()->path, "--page",
+                         pageNames()[tabs_->currentIndex()]};
+    if (!p.filter.isEmpty()) {
+      words << "--filter" << p.filter;
+    }
+    p.command = command_line(words);
+  }
+  return p;
 }
 
 void Window::setDark(bool is_dark) {
@@ -144,18 +207,36 @@ void Window::setDark(bool is_dark) {
   sensitivity_page_->recolor();
   quality_page_->recolor();
   step_page_->recolor();
+  compare_page_->recolor();
 }
 
 void Window::keepIn(Preferences& preferences) {
   preferences_ = &preferences;
   restoreGeometry(preferences.geometry());
+  for (QTableView* table : kept_tables()) {
+    table->horizontalHeader()->restoreState(preferences.columns(table->objectName()));
+  }
   list_recent();
+}
+
+// Those whose columns are the same at all times.
+QList<QTableView*> Window::kept_tables() const {
+  QList<QTableView*> tables;
+  for (QTableView* table : tabs_->findChildren<QTableView*>()) {
+    if (!table->objectName().isEmpty() && !compare_page_->isAncestorOf(table)) {
+      tables << table;
+    }
+  }
+  return tables;
 }
 
 void Window::closeEvent(QCloseEvent* event) {
   planner_page_->planner().endFit();  // nobody waits for it any more
   if (preferences_ != nullptr) {
     preferences_->setGeometry(saveGeometry());
+    for (const QTableView* table : kept_tables()) {
+      preferences_->setColumns(table->objectName(), table->horizontalHeader()->saveState());
+    }
     keep_session();
   }
   QMainWindow::closeEvent(event);

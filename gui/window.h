@@ -15,11 +15,14 @@ class QLabel;
 class QMenu;
 class QStackedWidget;
 class QTabWidget;
+class QTableView;
 
 namespace versieve::gui {
 
 class Banner;
+class ComparePage;
 class ExplorePage;
+class MeasurePage;
 class PlannerPage;
 class PointsPage;
 class Preferences;
@@ -30,6 +33,8 @@ class SensitivityPage;
 class StartPage;
 class StepPage;
 class ValidationPage;
+class ViewSaver;
+struct Provenance;
 
 class Window : public QMainWindow {
   Q_OBJECT
@@ -40,10 +45,13 @@ class Window : public QMainWindow {
   Document& document() { return document_; }
   PointsPage& pointsPage() { return *points_page_; }
   ExplorePage& explorePage() { return *explore_page_; }
+  ComparePage& comparePage() { return *compare_page_; }
+  MeasurePage& measurePage() { return *measure_page_; }
   PlannerPage& plannerPage() { return *planner_page_; }
   QualityPage& qualityPage() { return *quality_page_; }
   ReplayPage& replayPage() { return *replay_page_; }
   SensitivityPage& sensitivityPage() { return *sensitivity_page_; }
+  ViewSaver& saver() { return *saver_; }
   StepPage& stepPage() { return *step_page_; }
   ValidationPage& validationPage() { return *validation_page_; }
   // One of pageNames(); false if there is no such page.
@@ -80,8 +88,12 @@ class Window : public QMainWindow {
   void take_session();
   void keep_session();
   void ask_for_session(bool saves);
+  void offer_saving(QMenu& menu);
+  Provenance provenance() const;
   void ask_for_file();
+  QList<QTableView*> kept_tables() const;
   void list_recent();
+  void show_page_at(int index);
   void show_keys();
   void show_loaded();
   void show_summary();
@@ -103,6 +115,8 @@ class Window : public QMainWindow {
   SensitivityPage* sensitivity_page_;
   QualityPage* quality_page_;
   StepPage* step_page_;
+  ComparePage* compare_page_;
+  MeasurePage* measure_page_;
   QLabel* summary_;
   QHash<QString, QAction*> commands_;  // by id
   UiState state_;
@@ -111,6 +125,7 @@ class Window : public QMainWindow {
   bool is_awaited_ = false;
   QTimer autosave_;
   QString opened_;  // of which the steps back are
+  ViewSaver* saver_ = nullptr;
   QAction* dark_ = nullptr;
   QMenu* recent_ = nullptr;
   Preferences* preferences_ = nullptr;

@@ -15,12 +15,14 @@
 #include "gui/pages/explore/explore_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/command_palette.h"
-#include "gui/views/table_columns.h"
+#include "gui/views/table.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
 
 namespace versieve::gui {
 namespace {
+
+constexpr int kNumberedPages = 10;  // Alt and one digit
 
 QAction* command(QMenu& menu, const QString& id, const QString& text,
                  const QKeySequence& keys = {}) {
@@ -107,9 +109,11 @@ void Window::make_edit_menu() {
 void Window::make_view_menu() {
   QMenu& view = *menuBar()->addMenu(tr("&View"));
   for (int index = 0; index < tabs_->count(); ++index) {
-    QAction* page = command(view, "page." + pageNames()[index], tabs_->tabText(index),
-                            QKeySequence(QString("Alt+%1").arg((index + 1) % 10)));
-    connect(page, &QAction::triggered, this, [this, index] { tabs_->setCurrentIndex(index); });
+    const QKeySequence keys = index < kNumberedPages
+                                  ? QKeySequence(QString("Alt+%1").arg((index + 1) % 10))
+                                  : QKeySequence();
+    QAction* page = command(view, "page." + pageNames()[index], tabs_->tabText(index), keys);
+    connect(page, &QAction::triggered, this, [this, index] { show_page_at(index); });
   }
   view.addSeparator();
   dark_ = command(view, "view.dark", tr("&Dark colours"));
@@ -121,6 +125,8 @@ void Window::make_view_menu() {
       preferences_->setDark(is_dark);
     }
   });
+  view.addSeparator();
+  offer_saving(view);
 }
 
 void Window::make_help_menu() {
@@ -174,11 +180,12 @@ void Window::list_recent() {
 
 void Window::show_keys() {
   const std::pair<QString, QString> rows[] = {
-      {tr("Alt+1 to 9"), tr("the pages")},
+      {tr("Alt+1 to 9, Alt+0"), tr("the first ten pages")},
       {tr("Tab, Shift+Tab"), tr("the next and the previous control")},
       {tr("B, P"), tr("the selected point: the baseline, a pin; again: no more")},
       {tr("Ctrl+Z, Ctrl+Shift+Z"), tr("takes back what was set last, sets it again")},
       {tr("Ctrl+F"), tr("to the filter")},
+      {tr("Ctrl+Shift+S, Ctrl+Shift+C; right button"), tr("saves or copies the view")},
       {tr("Ctrl+C"), tr("copies the selected rows of a table with their titles")},
       {tr("Left, Right"), tr("in the plot: the next and the previous point")},
       {tr("+, −, Home; wheel, double click"), tr("in the plot: nearer, farther, all of it")},

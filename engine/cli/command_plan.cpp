@@ -1,18 +1,17 @@
 // versieve plan: ranks every strategy that can run, for each context bucket and precision class.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/fit_file.h"
+#include "engine/analyse/plan/given_schedules.h"
 #include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/io/atomic_file.h"
-#include "engine/io/schedule_file.h"
 #include "model/plan/planner.h"
 
 namespace versieve::cli {
@@ -62,28 +61,6 @@ PlanOptions plan_options(const Options& options) {
   return out;
 }
 
-// F*, and in the place of the usual patterns those that are given, as text or as a file of
-// `versieve calibrate`.
-std::vector<std::string> schedules_of(const Options& options, const LlmShape& target) {
-  if (options.schedules.empty()) {
-    return default_schedules();
-  }
-  std::vector<std::string> schedules = {"F*"};
-  for (const std::string& given : options.schedules) {
-    const bool is_file = given.find_first_not_of("FR()*") != std::string::npos;
-    const std::string schedule = is_file ? engine::read_schedule(given) : given;
-    const std::string reason =
-        illegal_because(Strategy::parse("nsa/ar/bfs/c1/" + schedule), target);
-    if (!reason.empty()) {
-      throw Error(ExitCode::kUsage, "the schedule '" + given + "': " + reason);
-    }
-    if (std::find(schedules.begin(), schedules.end(), schedule) == schedules.end()) {
-      schedules.push_back(schedule);
-    }
-  }
-  return schedules;
-}
-
 // Whose tokens a step the plan counts on: the measured pair's, unless another is named or assumed.
 void choose_acceptance(const Options& options, AcceptanceModel& acceptance) {
   if (options.rate) {
@@ -128,7 +105,7 @@ Answer run_plan(const Options& options) {
   }
   const engine::PairShape pair = pair_of(options);
   PlanOptions wanted = plan_options(options);
-  wanted.schedules = schedules_of(options, pair.target);
+  wanted.schedules = engine::planned_schedules(options.schedules, pair.target);
   engine::require_writable(options.out);
   const engine::Borrowed borrowed = engine::parse_borrowed(options.borrow);
   if (!pair.is_pair() && !options.borrow.empty()) {

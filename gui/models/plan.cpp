@@ -8,6 +8,7 @@
 #include "db/evidence.h"
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/stored_fit.h"
+#include "engine/analyse/plan/given_schedules.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -61,6 +62,19 @@ PlanOptions all_classes() {
   for (int i = 0; i < kPrecisionClassCount; ++i) {
     options.classes.push_back(static_cast<PrecisionClass>(i));
   }
+  return options;
+}
+
+PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
+  PlanOptions options = all_classes();
+  if (!scope.buckets.empty()) {
+    options.buckets = parse_buckets(scope.buckets);
+  }
+  if (!scope.baseline.empty()) {
+    options.baseline = Strategy::parse(scope.baseline).text();
+  }
+  options.schedules = engine::planned_schedules(scope.schedules, target);
+  options.requests = scope.requests.value_or(options.requests);
   return options;
 }
 
@@ -130,10 +144,12 @@ engine::PlanGrounds grounds_of(const db::Store& store, const engine::PairShape& 
 }
 
 std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& plan,
-                                          const std::string& model, bool names_acceptance) {
+                                          const std::string& model, const PlanScope& scope,
+                                          bool names_acceptance) {
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
   std::shared_ptr<PlanBasis> basis = std::make_shared<PlanBasis>();
   basis->model = model;
+  basis->scope = scope;
   basis->fit = plan.fit->model;
   const engine::PairShape shape = engine::pair_shape(model, {}, plan.kept, store.path());
   if (shape.target.attention == AttentionKind::kDense) {
@@ -147,8 +163,12 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
   if (basis->fit.acceptance.positional.empty()) {
     basis->fit.acceptance = other_acceptance(*plan.acceptance);
   }
-  const PlanOptions options =
-      engine::follow_pair(basis->grounds, basis->fit, {.classes = true}, all_classes());
+  const PlanOptions options = engine::follow_pair(basis->grounds, basis->fit,
+                                                  {.buckets = !scope.buckets.empty(),
+                                                   .classes = true,
+                                                   .schedules = !scope.schedules.empty(),
+                                                   .baseline = !scope.baseline.empty()},
+                                                  options_of(scope, basis->grounds.shape.target));
   basis->replanner =
       std::make_unique<const Replanner>(basis->fit, basis->grounds.shape.target, options);
   basis->own = basis->replanner->plan_on(hardware_by_key(basis->fit.hardware_key));
@@ -196,9 +216,9 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
   const std::shared_ptr<Plan> result =
       earlier ? std::make_shared<Plan>(*earlier) : read_plan(snapshot, prior, watch);
   const std::string model = request.model.empty() ? result->models.front().name : request.model;
-  if (!result->basis || result->basis->model != model) {
+  if (!result->basis || result->basis->model != model || result->basis->scope != request.scope) {
     const bool names_acceptance = request.acceptance.rate || !request.acceptance.pair.empty();
-    result->basis = basis_of(snapshot, *result, model, names_acceptance);
+    result->basis = basis_of(snapshot, *result, model, request.scope, names_acceptance);
     result->own = result->basis->own;
   }
   HardwareSpec chosen = request.hardware.value_or(hardware_by_key(result->basis->fit.hardware_key));

@@ -28,6 +28,16 @@ struct AcceptanceChoice {
 // Assumed where the database knows no pair's tokens at all.
 inline constexpr double kFirstAssumedRate = 0.7;
 
+// What a plan goes over, each as the command takes it; empty: what follows from the model.
+struct PlanScope {
+  std::string buckets;                 // "0-4096,4096-8192"
+  std::string baseline;                // a strategy
+  std::vector<std::string> schedules;  // texts, or files of `versieve calibrate`
+  std::optional<std::int64_t> requests;
+
+  bool operator==(const PlanScope&) const = default;
+};
+
 // What the knobs describe.
 struct PlanRequest {
   std::string model;                     // as --model takes it; empty: the usual
@@ -36,6 +46,7 @@ struct PlanRequest {
   AcceptanceChoice acceptance;
   std::optional<std::int64_t> draft_vocab;  // none: the model's own
   std::optional<double> max_loss;           // of KL in nats a token; none: no limit
+  PlanScope scope;
 };
 
 // A pair of the database, or a geometry.
@@ -48,6 +59,7 @@ struct ModelChoice {
 // One model planned for by one fit.
 struct PlanBasis {
   std::string model;  // ModelChoice::name
+  PlanScope scope;
   engine::PlanGrounds grounds;
   FittedModel fit;  // with the pair's own steps and tokens
   std::unique_ptr<const Replanner> replanner;

@@ -49,7 +49,9 @@ const std::array<Column, 15> kColumns = {{
     {"Strategy", "attention / draft tree / traversal / group / schedule", false, strategy_text},
     {"Tokens/s", "Accepted tokens a second, expected", true,
      [](const PlanEntry& e) { return fixed(e.evaluation.throughput, 0); }},
-    {"90 % interval", "Of tokens a second, the mean of 16 requests; the line is the fixed baseline",
+    {"90 % interval",
+     "Of tokens a second, the mean of as many requests as the plan says; the line is the fixed "
+     "baseline",
      true, interval_text},
     {"Tokens / step", "Accepted tokens a step, bonus counted", true,
      [](const PlanEntry& e) { return fixed(e.evaluation.expected_accepted, 2); }},

@@ -1,7 +1,6 @@
 #include "gui/models/planner.h"
 
 #include <QFileInfo>
-#include <QRegularExpression>
 #include <algorithm>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
+#include "gui/models/command_words.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -51,10 +51,22 @@ bool is_in_catalogue(const HardwareSpec& machine) {
   });
 }
 
-// As a POSIX shell reads it.
-QString quoted(const QString& word) {
-  static const QRegularExpression plain("^[A-Za-z0-9_./:+@%-]+$");
-  return plain.match(word).hasMatch() ? word : "'" + QString(word).replace("'", "'\\''") + "'";
+// Of the command.
+QStringList scope_words(const PlanScope& scope) {
+  QStringList words;
+  if (!scope.buckets.empty()) {
+    words << "--buckets" << QString::fromStdString(scope.buckets);
+  }
+  if (!scope.baseline.empty()) {
+    words << "--baseline" << QString::fromStdString(scope.baseline);
+  }
+  for (const std::string& schedule : scope.schedules) {
+    words << "--schedule" << QString::fromStdString(schedule);
+  }
+  if (scope.requests) {
+    words << "--requests" << QString::number(*scope.requests);
+  }
+  return words;
 }
 
 }  // namespace
@@ -97,6 +109,8 @@ void Planner::need() {
 
 void Planner::setModel(const std::string& name) {
   request_.model = name;
+  request_.scope.baseline.clear();  // another model has other layers
+  request_.scope.schedules.clear();
   request_.acceptance = {};
   request_.draft_vocab.reset();
   turn();
@@ -120,6 +134,13 @@ void Planner::setAcceptance(AcceptanceChoice choice) {
 void Planner::setDraftVocab(std::optional<std::int64_t> tokens) {
   request_.draft_vocab = tokens;
   turn();
+}
+
+void Planner::setScope(const PlanScope& scope) {
+  if (scope != request_.scope) {
+    request_.scope = scope;
+    turn();
+  }
 }
 
 void Planner::setMaxLoss(std::optional<double> nats) {
@@ -205,15 +226,12 @@ QString Planner::commandLine(const QString& out) const {
   if (request_.max_loss) {
     words << "--max-loss" << QString::number(*request_.max_loss);
   }
+  words << scope_words(request_.scope);
   if (!all) {
     words << "--class" << name_of(classes.front());
   }
   words << "--out" << out;
-  QStringList quotes;
-  for (const QString& word : words) {
-    quotes << quoted(word);
-  }
-  return quotes.join(' ');
+  return command_line(words);
 }
 
 const HardwareSpec* Planner::machine() const {
@@ -238,6 +256,7 @@ void Planner::forget() {
   plan_.reset();
   request_.model.clear();
   request_.acceptance = {};  // another database has other pairs
+  request_.scope = {};
   sentence_.clear();
   const bool again = needed_;
   Q_EMIT changed();
@@ -282,10 +301,23 @@ void Planner::start() {
       },
       [this](const QString& sentence) {
         ticks_.stop();
-        plan_.reset();
-        sentence_ = sentence;
-        Q_EMIT changed();
+        fail(sentence);
       });
+  Q_EMIT changed();
+}
+
+// What was asked for since is planned next.
+void Planner::fail(const QString& sentence) {
+  if (plan_ && plan_->basis->scope != request_.scope) {
+    if (!turned_) {
+      request_.scope = plan_->basis->scope;
+      Q_EMIT refused(sentence);
+    }
+    start();
+    return;
+  }
+  plan_.reset();
+  sentence_ = sentence;
   Q_EMIT changed();
 }
 

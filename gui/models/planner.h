@@ -38,7 +38,10 @@ class Planner : public QObject {
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
   void setAcceptance(AcceptanceChoice choice);
   void setDraftVocab(std::optional<std::int64_t> tokens);  // none: the model's own
-  void setMaxLoss(std::optional<double> nats);             // of KL a token; none: no limit
+  // A scope that cannot be planned is refused, and the plan stays.
+  void setScope(const PlanScope& scope);
+  const PlanScope& scope() const { return request_.scope; }
+  void setMaxLoss(std::optional<double> nats);  // of KL a token; none: no limit
   const std::optional<double>& maxLoss() const { return request_.max_loss; }
   void setShown(PrecisionClass precision, bool is_shown);
 
@@ -69,12 +72,14 @@ class Planner : public QObject {
 
  Q_SIGNALS:
   void changed();
-  void progressed();  // waitText() has news
+  void refused(const QString& sentence);  // a scope
+  void progressed();                      // waitText() has news
 
  private:
   void forget();
   void take_document();
   void start();
+  void fail(const QString& sentence);
   void turn();
 
   Document& document_;

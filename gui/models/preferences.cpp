@@ -8,6 +8,7 @@ namespace {
 constexpr char kGeometry[] = "window/geometry";
 constexpr char kDark[] = "window/dark";
 constexpr char kRecent[] = "recent";
+constexpr char kColumns[] = "columns/";
 
 }  // namespace
 
@@ -31,6 +32,14 @@ std::optional<bool> Preferences::isDark() const {
 
 void Preferences::setDark(bool is_dark) {
   settings_.setValue(kDark, is_dark);
+}
+
+QByteArray Preferences::columns(const QString& table) const {
+  return settings_.value(kColumns + table).toByteArray();
+}
+
+void Preferences::setColumns(const QString& table, const QByteArray& state) {
+  settings_.setValue(kColumns + table, state);
 }
 
 QStringList Preferences::recent() const {

@@ -22,6 +22,9 @@ class Preferences {
   void setGeometry(const QByteArray& geometry);
   std::optional<bool> isDark() const;  // none: as the desktop is
   void setDark(bool is_dark);
+  // Of a table, as QHeaderView::saveState gave it; empty: none.
+  QByteArray columns(const QString& table) const;
+  void setColumns(const QString& table, const QByteArray& state);
   // Databases that are still there, the newest first.
   QStringList recent() const;
   // Beside the preferences themselves: how the last window was left.

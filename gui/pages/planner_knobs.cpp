@@ -13,6 +13,7 @@
 #include "gui/pages/planner_page.h"
 #include "gui/views/flow_row.h"
 #include "gui/views/loss_knob.h"
+#include "gui/views/scope_knobs.h"
 #include "gui/views/text.h"
 #include "model/words/hardware_limits.h"
 
@@ -122,10 +123,35 @@ void PlannerPage::set_up_max_loss() {
           [this](double nats) { planner_->setMaxLoss(loss_limit_of(nats)); });
 }
 
+void PlannerPage::set_up_scope() {
+  more_->setObjectName("more");
+  more_->setText(tr("More"));
+  more_->setCheckable(true);
+  more_->setFocusPolicy(Qt::StrongFocus);
+  more_->setToolTip(
+      tr("Context ranges, baseline, schedules, requests; and the command of this plan"));
+  scope_->setVisible(false);
+  connect(more_, &QToolButton::toggled, scope_, &QWidget::setVisible);
+  connect(scope_, &ScopeKnobs::turned, planner_, &Planner::setScope);
+  connect(scope_, &ScopeKnobs::refused, this, &PlannerPage::said);
+  connect(scope_, &ScopeKnobs::said, this, &PlannerPage::said);
+  connect(planner_, &Planner::refused, this, &PlannerPage::said);
+}
+
+void PlannerPage::show_scope() {
+  scope_->showScope(planner_->scope());
+  scope_->showCommand(planner_->commandLine("plan.json"),
+                      planner_->plan() == nullptr
+                          ? tr("No plan yet.")
+                          : tr("No command makes this plan: some classes are hidden, or a knob "
+                               "stands that it does not have."));
+}
+
 QWidget* PlannerPage::make_knobs() {
   set_up_model();
   set_up_draft();
   set_up_max_loss();
+  set_up_scope();
   set_up_machine();
   set_up_bandwidth();
   QPushButton* file = new QPushButton(tr("From a file…"));
@@ -142,6 +168,7 @@ QWidget* PlannerPage::make_knobs() {
     acceptance_->reset();
     draft_vocab_->setCurrentIndex(0);
     max_loss_->setValue(max_loss_->minimum());
+    planner_->setScope({});
     planner_->setAcceptance({});
     planner_->setBandwidth(std::nullopt);
   });
@@ -204,6 +231,7 @@ QWidget* PlannerPage::make_classes() {
     layout->addWidget(button);
     classes_[static_cast<std::size_t>(i)] = button;
   }
+  layout->addWidget(more_);
   goals_->setObjectName("missedGoals");
   layout->addWidget(goals_);
   recolor();

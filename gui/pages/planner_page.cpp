@@ -27,6 +27,7 @@
 #include "gui/views/interval_bar.h"
 #include "gui/views/loss_knob.h"
 #include "gui/views/save_dialog.h"
+#include "gui/views/scope_knobs.h"
 #include "gui/views/table.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
@@ -58,6 +59,8 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       acceptance_(new AcceptanceKnob),
       draft_vocab_(new QComboBox),
       max_loss_(new_loss_knob()),
+      more_(new QToolButton),
+      scope_(new ScopeKnobs),
       reset_(new QPushButton(tr("As measured"))),
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
@@ -68,6 +71,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_knobs());
+  layout->addWidget(scope_);
   layout->addWidget(make_classes());
   layout->addWidget(stack_, 1);
   connect(acceptance_, &AcceptanceKnob::turned, planner_, &Planner::setAcceptance);
@@ -232,6 +236,7 @@ void PlannerPage::show_wait() {
 void PlannerPage::show_plan() {
   show_bandwidth();
   show_loss_limit(*max_loss_, planner_->maxLoss());  // the page of losses turns it too
+  show_scope();
   const PlanPtr& plan = planner_->plan();
   export_->setEnabled(plan != nullptr);
   acceptance_->showPlan(plan);

@@ -26,6 +26,7 @@ namespace versieve::gui {
 
 class ElidedText;
 class FitWait;
+class ScopeKnobs;
 
 class PlannerPage : public QWidget {
   Q_OBJECT
@@ -42,6 +43,8 @@ class PlannerPage : public QWidget {
   AcceptanceKnob& acceptance() { return *acceptance_; }
   QComboBox& model() { return *model_; }
   QComboBox& draftVocab() { return *draft_vocab_; }
+  ScopeKnobs& scope() { return *scope_; }
+  QToolButton& more() { return *more_; }
   NumberKnob& maxLoss() { return *max_loss_; }
   void setBandwidth(double terabytes_per_s);  // within 1 and 10
   void recolor();                             // the palette has changed
@@ -66,6 +69,8 @@ class PlannerPage : public QWidget {
   void set_up_machine();
   void set_up_bandwidth();
   void set_up_max_loss();
+  void set_up_scope();
+  void show_scope();
   QWidget* make_knobs();
   void set_up_draft();
   QWidget* make_classes();
@@ -101,6 +106,8 @@ class PlannerPage : public QWidget {
   AcceptanceKnob* acceptance_;
   QComboBox* draft_vocab_;
   NumberKnob* max_loss_;  // below 0: no limit
+  QToolButton* more_;     // shows what the plan goes over
+  ScopeKnobs* scope_;
   QPushButton* reset_;
   QPushButton* export_;
   std::array<QToolButton*, kPrecisionClassCount> classes_{};

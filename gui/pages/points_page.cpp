@@ -16,7 +16,6 @@
 #include "gui/models/point_column.h"
 #include "gui/models/point_text.h"
 #include "gui/views/table.h"
-#include "gui/views/table_columns.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
 #include "gui/views/ui_state.h"
@@ -156,7 +155,6 @@ QWidget* PointsPage::make_table() {
   table_->setObjectName("points");
   table_->setAccessibleName(tr("Points"));
   table_->setModel(points_);
-  offer_columns(*table_);
   table_->setItemDelegate(new PointRow(document_, *points_, table_));
   table_->setMouseTracking(true);
   connect(table_, &QTableView::entered, this,

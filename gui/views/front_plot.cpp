@@ -229,6 +229,22 @@ void FrontPlot::keyPressEvent(QKeyEvent* event) {
   }
 }
 
+QList<QStringList> FrontPlot::savedRows() const {
+  QList<QStringList> rows = {{tr("Strategy"), tr("Class"), tr("Tokens a second"),
+                              tr("KL at most, nats a token"), tr("On the front"),
+                              tr("Within the limit")}};
+  for (const FrontPoint& point : front_.points) {
+    const Evaluation& e = point.entry->evaluation;
+    rows << QStringList{QString::fromStdString(e.strategy.text()),
+                        QString(name_of(point.entry->precision)),
+                        QString::number(e.throughput),
+                        point.most_kl ? QString::number(*point.most_kl) : QString(),
+                        point.is_on_front ? tr("yes") : tr("no"),
+                        point.is_within ? tr("yes") : tr("no")};
+  }
+  return rows;
+}
+
 void FrontPlot::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.fillRect(rect(), theme::colors().panel);

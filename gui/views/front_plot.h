@@ -9,10 +9,11 @@
 
 #include "gui/models/quality_front.h"
 #include "gui/views/axis.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
-class FrontPlot : public QWidget {
+class FrontPlot : public QWidget, public SavedView {
   Q_OBJECT
  public:
   explicit FrontPlot(QWidget* parent = nullptr);
@@ -24,6 +25,7 @@ class FrontPlot : public QWidget {
   double limitX() const;
   QRectF plotArea() const;
   int selected() const { return selected_; }  // index into the front's points, or -1
+  QList<QStringList> savedRows() const override;
   QSize minimumSizeHint() const override { return {360, 260}; }
 
  Q_SIGNALS:

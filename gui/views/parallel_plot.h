@@ -12,10 +12,11 @@
 
 #include "gui/models/document.h"
 #include "gui/views/parallel_axes.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
-class ParallelPlot : public QWidget {
+class ParallelPlot : public QWidget, public SavedView {
   Q_OBJECT
  public:
   explicit ParallelPlot(Document& document, QWidget* parent = nullptr);

@@ -160,6 +160,33 @@ PlanGrid::Found PlanGrid::found(const PlanTable& table, int bucket, int row) con
                         : Found{.entry = own, .baseline = first == own ? nullptr : first};
 }
 
+QList<QStringList> PlanGrid::savedRows() const {
+  if (!plan_) {
+    return {};
+  }
+  QList<QStringList> rows = {{tr("Context above"), tr("Context to"), tr("Class"), tr("Rank"),
+                              tr("Strategy"), tr("Tokens a second"), tr("Low, 90 %"),
+                              tr("High, 90 %"), tr("Tokens a step"), tr("Step, us")}};
+  for (const PlanEntry& entry : plan_->chosen.entries) {
+    if (std::find(classes_.begin(), classes_.end(), entry.precision) == classes_.end()) {
+      continue;
+    }
+    const ContextBucket& range = plan_->chosen.buckets[static_cast<std::size_t>(entry.bucket)];
+    const Evaluation& e = entry.evaluation;
+    rows << QStringList{QString::number(range.low),
+                        QString::number(range.high),
+                        QString(name_of(entry.precision)),
+                        QString::number(entry.rank),
+                        QString::fromStdString(e.strategy.text()),
+                        QString::number(e.throughput),
+                        QString::number(e.throughput_interval.low),
+                        QString::number(e.throughput_interval.high),
+                        QString::number(e.expected_accepted),
+                        e.cost ? QString::number(e.cost->time_us) : QString()};
+  }
+  return rows;
+}
+
 void PlanGrid::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);

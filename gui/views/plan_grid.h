@@ -8,14 +8,17 @@
 #include <vector>
 
 #include "gui/models/planner.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
-class PlanGrid : public QWidget {
+class PlanGrid : public QWidget, public SavedView {
   Q_OBJECT
  public:
   explicit PlanGrid(QWidget* parent = nullptr);
 
+  // Every entry of the shown classes.
+  QList<QStringList> savedRows() const override;
   void show_plan(const PlanPtr& plan, const std::vector<PrecisionClass>& classes);
   void select(int bucket, int row);
   int bucket() const { return bucket_; }

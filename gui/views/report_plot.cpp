@@ -38,7 +38,19 @@ ReportPlot::ReportPlot(engine::Plot plot, QWidget* parent)
     : QWidget(parent),
       plot_(std::move(plot)),
       x_axis_(axis_of(plot_, true)),
-      y_axis_(axis_of(plot_, false)) {}
+      y_axis_(axis_of(plot_, false)) {
+  setAccessibleName(QString::fromStdString(plot_.title));
+}
+
+QList<QStringList> ReportPlot::savedRows() const {
+  QList<QStringList> rows = {{QString::fromStdString(plot_.x.title),
+                              QString::fromStdString(plot_.y.title), tr("Held out"), tr("Point")}};
+  for (const engine::PlotPoint& point : plot_.points) {
+    rows << QStringList{QString::number(point.x), QString::number(point.y),
+                        point.strong ? tr("yes") : tr("no"), QString::fromStdString(point.label)};
+  }
+  return rows;
+}
 
 QRect ReportPlot::area() const {
   return {kLeft, kTop, std::max(1, width() - kLeft - kRight),

@@ -6,15 +6,17 @@
 
 #include "engine/analyse/fit/svg_plot.h"
 #include "gui/views/axis.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
-class ReportPlot : public QWidget {
+class ReportPlot : public QWidget, public SavedView {
   Q_OBJECT
  public:
   explicit ReportPlot(engine::Plot plot, QWidget* parent = nullptr);
 
   int drawnCount() const;  // points that the axes can show
+  QList<QStringList> savedRows() const override;
   QSize minimumSizeHint() const override { return {230, 230}; }
 
  protected:

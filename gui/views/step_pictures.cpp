@@ -54,6 +54,41 @@ void StepPicture::tell(int launch) {
   }
 }
 
+QList<QStringList> StepPicture::savedRows() const {
+  if (!view_) {
+    return {};
+  }
+  QList<QStringList> rows = {{tr("Step"), tr("Kind of launch"), tr("Launches"), tr("Time, us"),
+                              tr("Flops"), tr("DRAM bytes, counted"), tr("L2 bytes, counted"),
+                              tr("DRAM bytes, each once")}};
+  for (std::size_t term = 0; term < kTrafficTermCount; ++term) {
+    rows.first() << tr("%1, bytes").arg(name_of(static_cast<TrafficTerm>(term)));
+  }
+  const auto text = [](const std::optional<double>& value) {
+    return value ? QString::number(*value) : QString();
+  };
+  for (const std::optional<MeasuredStep>* step : {&view_->first, &view_->second}) {
+    if (!*step) {
+      continue;
+    }
+    for (const StepLaunch& launch : (*step)->launches) {
+      QStringList row = {step_title((*step)->key),
+                         launch.name,
+                         QString::number(launch.launches),
+                         text(launch.us),
+                         QString::number(launch.flops),
+                         text(launch.dram_bytes),
+                         text(launch.l2_bytes),
+                         QString::number(launch.floor_bytes)};
+      for (const double bytes : launch.term_bytes) {
+        row << QString::number(bytes);
+      }
+      rows << row;
+    }
+  }
+  return rows;
+}
+
 void StepPicture::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.fillRect(rect(), theme::colors().panel);

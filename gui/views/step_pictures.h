@@ -7,12 +7,13 @@
 
 #include "gui/models/step_view.h"
 #include "gui/views/axis.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
 // One picture of the view; `told`: the launch of the first step that is spoken of, in all pictures
 // the same.
-class StepPicture : public QWidget {
+class StepPicture : public QWidget, public SavedView {
   Q_OBJECT
  public:
   StepPicture(const QString& name, QWidget* parent = nullptr);
@@ -20,6 +21,8 @@ class StepPicture : public QWidget {
   void show_view(const StepViewPtr& view);
   void tell(int launch);
   int told() const { return told_; }
+  // The launches of both steps with all that the pictures draw of them.
+  QList<QStringList> savedRows() const override;
 
  Q_SIGNALS:
   void launchTold(int launch);

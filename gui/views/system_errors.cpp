@@ -64,6 +64,25 @@ double SystemErrors::x_of(double error) const {
   return left + std::min(1.0, error / limit_) * (right - left);
 }
 
+QList<QStringList> SystemErrors::savedRows() const {
+  QList<QStringList> rows = {{tr("System"), tr("Points with a time"), tr("Median error of time"),
+                              tr("90 % stay under"), tr("Points with bytes"),
+                              tr("Median error of DRAM bytes"), tr("90 % stay under")}};
+  const auto text = [](const std::optional<double>& value) {
+    return value ? QString::number(*value) : QString();
+  };
+  for (const Row& row : rows_) {
+    rows << QStringList{row.name,
+                        QString::number(row.time.points),
+                        text(row.time.median_ape),
+                        text(row.time.p90_ape),
+                        QString::number(row.bytes.points),
+                        text(row.bytes.median_ape),
+                        text(row.bytes.p90_ape)};
+  }
+  return rows;
+}
+
 void SystemErrors::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);

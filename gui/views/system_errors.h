@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "engine/analyse/fit/cost_fit.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
-class SystemErrors : public QWidget {
+class SystemErrors : public QWidget, public SavedView {
   Q_OBJECT
  public:
   explicit SystemErrors(QWidget* parent = nullptr);
 
   void show_fit(const std::shared_ptr<const engine::FitReport>& fit);
   int rowCount() const { return static_cast<int>(rows_.size()); }
+  QList<QStringList> savedRows() const override;
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {420, sizeHint().height()}; }
 

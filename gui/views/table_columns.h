@@ -1,5 +1,5 @@
-// Which columns a table shows, in which order, and by which it is sorted: chosen by a menu of its
-// header, moved by dragging, and told as data, so that it can be kept and brought back.
+// Which columns a table shows, in which order, and by which it is sorted, told as data, so that it
+// can be kept and brought back.
 #pragma once
 
 #include <QJsonValue>
@@ -7,11 +7,6 @@
 class QTableView;
 
 namespace versieve::gui {
-
-// The header's menu, and titles that can be dragged.
-void offer_columns(QTableView& table);
-// Opens that menu, for the keyboard.
-void show_column_menu(QTableView& table);
 
 QJsonValue columns_of(const QTableView& table);
 // False, and nothing changed, where it is of another table.

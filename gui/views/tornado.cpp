@@ -81,6 +81,32 @@ QString Tornado::row_text(int row) const {
   return name_of(r.knob) + ". " + end(r.low, r.low_value) + ". " + end(r.high, r.high_value);
 }
 
+QList<QStringList> Tornado::savedRows() const {
+  if (!answer_) {
+    return {};
+  }
+  QList<QStringList> rows = {{tr("Knob"), tr("Half"), tr("Twice"), tr("Unit"),
+                              tr("Tokens a second at half"), tr("Winner at half"),
+                              tr("Tokens a second at twice"), tr("Winner at twice")}};
+  const auto name = [this](const Winner& winner) {
+    return winner.strategy < 0
+               ? QString()
+               : QString::fromStdString(
+                     answer_->strategies[static_cast<std::size_t>(winner.strategy)].text());
+  };
+  for (const TornadoRow& row : answer_->tornado) {
+    rows << QStringList{name_of(row.knob),
+                        QString::number(row.low_value),
+                        QString::number(row.high_value),
+                        unit_of(row.knob),
+                        QString::number(row.low.rate),
+                        name(row.low),
+                        QString::number(row.high.rate),
+                        name(row.high)};
+  }
+  return rows;
+}
+
 void Tornado::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);

@@ -6,16 +6,18 @@
 #include <QWidget>
 
 #include "gui/models/sensitivity.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
-class Tornado : public QWidget {
+class Tornado : public QWidget, public SavedView {
  public:
   explicit Tornado(QWidget* parent = nullptr);
 
   void show_answer(const SensitivityPtr& answer);
   // Of the row, from half of the knob to twice; empty beyond the last.
   QRectF barRect(int row) const;
+  QList<QStringList> savedRows() const override;
   QSize minimumSizeHint() const override;
 
  protected:

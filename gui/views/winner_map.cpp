@@ -117,6 +117,30 @@ void WinnerMap::keyPressEvent(QKeyEvent* event) {
        row_ + (event->key() == Qt::Key_Up) - (event->key() == Qt::Key_Down));
 }
 
+QList<QStringList> WinnerMap::savedRows() const {
+  if (!answer_) {
+    return {};
+  }
+  const auto title = [](Knob knob) {
+    return unit_of(knob).isEmpty() ? name_of(knob) : name_of(knob) + ", " + unit_of(knob);
+  };
+  QList<QStringList> rows = {{title(answer_->question.x), title(answer_->question.y), tr("Winner"),
+                              tr("Tokens a second")}};
+  for (std::size_t y = 0; y < answer_->y.size(); ++y) {
+    for (std::size_t x = 0; x < answer_->x.size(); ++x) {
+      const Winner& winner = answer_->at(static_cast<int>(x), static_cast<int>(y));
+      const QString name =
+          winner.strategy < 0
+              ? QString()
+              : QString::fromStdString(
+                    answer_->strategies[static_cast<std::size_t>(winner.strategy)].text());
+      rows << QStringList{QString::number(answer_->x[x]), QString::number(answer_->y[y]), name,
+                          QString::number(winner.rate)};
+    }
+  }
+  return rows;
+}
+
 void WinnerMap::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);

@@ -6,10 +6,11 @@
 #include <QWidget>
 
 #include "gui/models/sensitivity.h"
+#include "gui/views/saved_view.h"
 
 namespace versieve::gui {
 
-class WinnerMap : public QWidget {
+class WinnerMap : public QWidget, public SavedView {
   Q_OBJECT
  public:
   explicit WinnerMap(QWidget* parent = nullptr);
@@ -20,6 +21,7 @@ class WinnerMap : public QWidget {
   int row() const { return row_; }
   // Machines of the catalogue that lie within the map, by key.
   QStringList machinesShown() const;
+  QList<QStringList> savedRows() const override;
   QSize minimumSizeHint() const override { return {380, 320}; }
 
  Q_SIGNALS:

@@ -3,13 +3,17 @@
 #include <QComboBox>
 #include <QDoubleSpinBox>
 #include <QFile>
+#include <QLineEdit>
 #include <QPushButton>
+#include <QSpinBox>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
+#include <QToolButton>
 #include <memory>
 
 #include "gui/pages/planner_page.h"
+#include "gui/views/scope_knobs.h"
 #include "gui/views/theme.h"
 #include "tests/gui/run_command.h"
 #include "tests/gui/window_case.h"
@@ -78,6 +82,10 @@ class PairPlanTest : public QObject {
     }
     QVERIFY(models.findText("nsa-8b (geometry)") > 0);
     exports_what_the_command_plans("pair");
+    const QList<QStringList> rows = page().grid().savedRows();
+    QCOMPARE(rows.size(), qsizetype(plan.chosen.entries.size()) + 1);
+    QCOMPARE(rows[1].size(), rows[0].size());
+    QCOMPARE(rows[1][4].toStdString(), plan.chosen.entries[0].evaluation.strategy.text());
   }
 
   void limitsDraftsAndRatesAreTheCommandsToo() {
@@ -89,6 +97,43 @@ class PairPlanTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(
         planned() && page().planner().plan()->chosen.acceptance_pair == "assumed 0.7", kWaitMs);
     exports_what_the_command_plans("turned");
+  }
+
+  void rangesBaselineSchedulesAndRequestsAreTheCommandsToo() {
+    QTest::mouseClick(&page().more(), Qt::LeftButton);
+    QVERIFY(page().scope().isVisible());
+    const auto type = [](QLineEdit& line, const QString& text) {
+      line.setFocus();
+      line.selectAll();
+      QTest::keyClicks(&line, text);
+      QTest::keyClick(&line, Qt::Key_Return);
+    };
+    const Planner& planner = page().planner();
+    type(page().scope().buckets(), "2048-4096, 4096-6144");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner.plan()->chosen.buckets.front().low == 2048,
+                             kWaitMs);
+    type(page().scope().baseline(), "nsa/d6k8n64/bfs/c1/F*");
+    type(page().scope().schedules(), "(FR)*");
+    page().scope().requests().setValue(7);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner.plan()->chosen.requests == 7, kWaitMs);
+    const QString line = page().scope().command();
+    QVERIFY2(line.contains("--buckets 2048-4096,4096-6144") &&
+                 line.contains("--baseline 'nsa/d6k8n64/bfs/c1/F*'") &&
+                 line.contains("--schedule '(FR)*'") && line.contains("--requests 7"),
+             qPrintable(line));
+    exports_what_the_command_plans("scope");
+    // What cannot be planned is said, and the plan stays as it is.
+    QSignalSpy said(&page(), &PlannerPage::said);
+    type(page().scope().buckets(), "4096-2048");
+    QCOMPARE(said.size(), 1);
+    QCOMPARE(page().scope().buckets().text(), QString("2048-4096,4096-6144"));
+    type(page().scope().schedules(), "FRF");
+    QTRY_VERIFY_WITH_TIMEOUT(said.size() == 2, kWaitMs);
+    QVERIFY(said.back()[0].toString().startsWith("the schedule 'FRF'"));
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    QCOMPARE(page().scope().schedules().text(), QString("(FR)*"));
+    QTest::mouseClick(&page().more(), Qt::LeftButton);
+    QVERIFY(!page().scope().isVisible());
   }
 
   void aGeometryAndOneClassAreTheCommandsToo() {

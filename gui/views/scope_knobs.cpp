@@ -1,0 +1,163 @@
+#include "gui/views/scope_knobs.h"
+
+#include <QClipboard>
+#include <QFileDialog>
+#include <QGuiApplication>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QRegularExpression>
+#include <QSignalBlocker>
+#include <QSpinBox>
+#include <QVBoxLayout>
+
+#include "gui/views/elided_text.h"
+#include "gui/views/flow_row.h"
+#include "gui/views/text.h"
+#include "model/plan/planner.h"
+#include "model/words/error.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr int kLineChars = 22;
+
+QString schedules_text(const std::vector<std::string>& schedules) {
+  QStringList words;
+  for (const std::string& schedule : schedules) {
+    words << QString::fromStdString(schedule);
+  }
+  return words.join(", ");
+}
+
+}  // namespace
+
+ScopeKnobs::ScopeKnobs(QWidget* parent)
+    : QWidget(parent),
+      buckets_(new_line(tr("Context ranges"), "scopeBuckets",
+                        tr("As 0-4096,4096-8192, to 262144 tokens; empty: 4096 each up to 16384, "
+                           "of a pair to its positions"))),
+      baseline_(new_line(tr("Baseline"), "scopeBaseline",
+                         tr("A strategy that every other one is compared with, as "
+                            "nsa/d8k8n128/bfs/c1/F*, which stands where this is empty"))),
+      schedules_(new_line(tr("Schedules"), "scopeSchedules",
+                          tr("Layers that refresh and reuse, as FRRF or (FR)*, or files of "
+                             "versieve calibrate; several with commas. Empty: those that the "
+                             "pair's tokens were measured with"))),
+      requests_(new QSpinBox),
+      copy_(new QPushButton(tr("Copy command"))),
+      command_(new ElidedText(1)) {
+  requests_->setObjectName("scopeRequests");
+  requests_->setAccessibleName(tr("Requests that intervals are of"));
+  requests_->setToolTip(
+      tr("Nine times of ten the mean over so many requests lies within an interval"));
+  requests_->setRange(1, static_cast<int>(kMostRequests));
+  requests_->setValue(static_cast<int>(kUsualRequests));
+  requests_->setKeyboardTracking(false);
+  connect(requests_, &QSpinBox::valueChanged, this, &ScopeKnobs::take);
+  QPushButton* file = new QPushButton(tr("From a file…"));
+  file->setObjectName("scopeFile");
+  file->setToolTip(tr("A schedule that versieve calibrate has written"));
+  connect(file, &QPushButton::clicked, this, &ScopeKnobs::add_file);
+  copy_->setObjectName("scopeCopy");
+  connect(copy_, &QPushButton::clicked, this, [this] {
+    QGuiApplication::clipboard()->setText(command_line_);
+    Q_EMIT said(tr("Copied: %1").arg(command_line_));
+  });
+  command_->setObjectName("scopeCommand");
+  QWidget* row = new QWidget;
+  FlowRow* fields = new FlowRow(row);
+  fields->addNamed(quiet_label(tr("Context ranges")), buckets_);
+  fields->addNamed(quiet_label(tr("Baseline")), baseline_);
+  fields->addNamed(quiet_label(tr("Schedules")), schedules_);
+  fields->addWidget(file);
+  fields->addNamed(quiet_label(tr("Requests")), requests_);
+  QHBoxLayout* command = new QHBoxLayout;
+  command->addWidget(copy_);
+  command->addWidget(command_, 1);
+  QVBoxLayout* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(row);
+  layout->addLayout(command);
+  showCommand({}, {});
+}
+
+QLineEdit* ScopeKnobs::new_line(const QString& name, const QString& object_name,
+                                const QString& tip) {
+  QLineEdit* line = new QLineEdit;
+  line->setAccessibleName(name);
+  line->setObjectName(object_name);
+  line->setToolTip(tip);
+  line->setPlaceholderText(tr("as usual"));
+  line->setMinimumWidth(line->fontMetrics().averageCharWidth() * kLineChars);
+  connect(line, &QLineEdit::editingFinished, this, &ScopeKnobs::take);
+  return line;
+}
+
+void ScopeKnobs::add_file() {
+  const QString path = QFileDialog::getOpenFileName(this, tr("Take a schedule from a file"), {},
+                                                    tr("Schedules (*.json);;All files (*)"));
+  if (!path.isEmpty()) {
+    schedules_->setText(schedules_->text().isEmpty() ? path : schedules_->text() + ", " + path);
+    take();
+  }
+}
+
+// What is read at once is refused at once; the rest by whoever plans.
+void ScopeKnobs::take() {
+  PlanScope scope;
+  try {
+    scope.buckets = buckets_->text().remove(' ').toStdString();
+    if (!scope.buckets.empty()) {
+      parse_buckets(scope.buckets);
+    }
+    const std::string baseline = baseline_->text().trimmed().toStdString();
+    scope.baseline = baseline.empty() ? baseline : Strategy::parse(baseline).text();
+  } catch (const Error& error) {
+    Q_EMIT refused(QString::fromUtf8(error.what()));
+    write();
+    return;
+  }
+  for (const QString& word : schedules_->text().split(',', Qt::SkipEmptyParts)) {
+    if (!word.trimmed().isEmpty()) {
+      scope.schedules.push_back(word.trimmed().toStdString());
+    }
+  }
+  if (requests_->value() != kUsualRequests) {
+    scope.requests = requests_->value();
+  }
+  if (scope != shown_) {
+    shown_ = scope;
+    Q_EMIT turned(scope);
+  }
+}
+
+// What is being typed stays where nothing has changed.
+void ScopeKnobs::showScope(const PlanScope& scope) {
+  if (scope != shown_) {
+    shown_ = scope;
+    write();
+  }
+}
+
+void ScopeKnobs::write() {
+  const PlanScope& scope = shown_;
+  const QSignalBlocker quietly(requests_);
+  for (const auto& [line, text] : {std::pair{buckets_, QString::fromStdString(scope.buckets)},
+                                   std::pair{baseline_, QString::fromStdString(scope.baseline)},
+                                   std::pair{schedules_, schedules_text(scope.schedules)}}) {
+    if (line->text() != text) {
+      line->setText(text);
+    }
+  }
+  requests_->setValue(static_cast<int>(scope.requests.value_or(kUsualRequests)));
+}
+
+void ScopeKnobs::showCommand(const QString& line, const QString& why) {
+  command_line_ = line;
+  command_->setText(line.isEmpty() ? why : line);
+  copy_->setEnabled(!line.isEmpty());
+}
+
+}  // namespace versieve::gui

@@ -1,0 +1,54 @@
+// What a plan goes over, typed as the command takes it: context ranges, the baseline, schedules as
+// text or from files, how many requests intervals are of; and the command that makes the same plan.
+// What cannot be read is said and changes nothing.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/models/plan.h"
+
+class QLineEdit;
+class QPushButton;
+class QSpinBox;
+
+namespace versieve::gui {
+
+class ElidedText;
+
+class ScopeKnobs : public QWidget {
+  Q_OBJECT
+ public:
+  explicit ScopeKnobs(QWidget* parent = nullptr);
+
+  void showScope(const PlanScope& scope);
+  // Empty: `why` stands there.
+  void showCommand(const QString& line, const QString& why);
+
+  QLineEdit& buckets() { return *buckets_; }
+  QLineEdit& baseline() { return *baseline_; }
+  QLineEdit& schedules() { return *schedules_; }
+  QSpinBox& requests() { return *requests_; }
+  const QString& command() const { return command_line_; }
+
+ Q_SIGNALS:
+  void turned(const versieve::gui::PlanScope& scope);
+  void refused(const QString& sentence);
+  void said(const QString& sentence);
+
+ private:
+  QLineEdit* new_line(const QString& name, const QString& object_name, const QString& tip);
+  void take();
+  void add_file();
+  void write();  // what is shown into the fields
+
+  QLineEdit* buckets_;
+  QLineEdit* baseline_;
+  QLineEdit* schedules_;
+  QSpinBox* requests_;
+  QPushButton* copy_;
+  ElidedText* command_;
+  QString command_line_;
+  PlanScope shown_;
+};
+
+}  // namespace versieve::gui
