@@ -109,6 +109,11 @@ Answer run_compare(const Options& options) {
     databases += is_database(path) ? 1 : 0;
   }
   if (databases != 0 && databases != options.files.size()) {
+    for (const std::string& path : options.files) {
+      if (!is_database(path)) {
+        engine::read_plan_table(path);  // a file that is neither is said by its name
+      }
+    }
     throw Error(ExitCode::kUsage,
                 "databases are compared with databases and tables with tables, not with each "
                 "other");

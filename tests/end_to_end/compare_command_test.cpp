@@ -75,7 +75,7 @@ TEST_CASE("what cannot be compared is refused in a sentence") {
       {kH100 + " " + kH200 + " --device a --device b --device c", 2},
       {kH100 + " " + kH200 + " --device B200", 1},
       {kH100 + " " + kH200 + " --figure tokens", 1},
-      {kH100 + " " + (folder / "none.db").string(), 2},
+      {kH100 + " " + (folder / "none.db").string(), 3},
       {table + " " + (folder / "none.json").string(), 3}};
   for (const auto& [arguments, code] : cases) {
     CAPTURE(arguments);
