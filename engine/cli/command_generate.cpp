@@ -7,6 +7,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/cli/synthetic_play.h"
+#include "engine/io/pair_identity.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
 #include "model/words/hardware.h"
@@ -37,8 +38,13 @@ engine::GivenAcceptance given_acceptance(const engine::SyntheticPlay& play,
           }};
 }
 
-// The machine that the table is for; empty without one.
-std::string use_table(const Options& options, engine::GenerateRequest& request) {
+// What the table was planned for; empty without one.
+struct PlannedFor {
+  std::string hardware;
+  PairId pair;
+};
+
+PlannedFor use_table(const Options& options, engine::GenerateRequest& request) {
   if (!options.table) {
     if (options.acceptance.from || options.acceptance.database) {
       throw Error(ExitCode::kUsage, "--acceptance is of a table's tuples: give --table");
@@ -62,7 +68,21 @@ std::string use_table(const Options& options, engine::GenerateRequest& request) 
           synthetic_play(options.acceptance, table, request.seed)) {
     request.given = given_acceptance(*play, table.buckets);
   }
-  return table.hardware;
+  return {table.hardware, planned_pair(table, precision)};
+}
+
+// A table's tokens a step and losses are of its pair: another's tuples run, and yield otherwise.
+void remark_pair(const PairId& planned, const engine::GenerateRequest& request,
+                 engine::GenerateReport& report) {
+  if (planned.sha256.empty() || request.given) {
+    return;
+  }
+  const PairId here = engine::pair_identity(request.model);
+  if (here.sha256 != planned.sha256) {
+    report.remarks.push_back("the table was planned for " + text_of(planned) + " and ran on " +
+                             text_of(here) +
+                             ", whose tokens a step and losses are its own: plan for it");
+  }
 }
 
 // A table's order is of its machine: elsewhere its tuples run as well, and another may be best.
@@ -77,9 +97,10 @@ void remark_machine(const std::string& planned, engine::GenerateReport& report) 
 
 Answer run_generate(const Options& options, const CommandContext& context) {
   engine::GenerateRequest request = options.request;
-  const std::string planned = use_table(options, request);
+  const PlannedFor planned = use_table(options, request);
   engine::GenerateReport report = engine::run_request(request);
-  remark_machine(planned, report);
+  remark_pair(planned.pair, request, report);
+  remark_machine(planned.hardware, report);
   if (!context.json) {
     write_notes(report.remarks);
   }

@@ -114,6 +114,22 @@ GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, Guard
   return plan;
 }
 
+PairId planned_pair(const PlanTable& table, PrecisionClass precision) {
+  if (!table.sources || !table.sources->pair) {
+    return {};
+  }
+  bool dense = false;
+  for (const PlanEntry& e : table.entries) {
+    if (e.precision == precision && reads_dense_cache(e.evaluation.strategy)) {
+      dense = true;
+      if (e.price.from == PriceFrom::kOwn) {
+        return e.price.pair;
+      }
+    }
+  }
+  return dense ? PairId{} : *table.sources->pair;
+}
+
 std::string run_condition(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
   const std::vector<Strategy> tuples =
       guarded_bucket(table, bucket, precision, GuardRule::kMostPromising).ranked;

@@ -60,6 +60,10 @@ GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, Precis
                              GuardRule rule);
 // Throws Error(kAnswerNo) where the table has no entries of that class, with the reason.
 GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, GuardRule rule);
+// Whose numbers the cells of a class rest on: the pair that is planned for, or, of cells on a dense
+// target, its dense model where a price names one. Without a name: a geometry's, or an older
+// table's.
+PairId planned_pair(const PlanTable& table, PrecisionClass precision);
 // What a request needs to be run by a cell under the default rule, or an empty text: a dense pair,
 // a draft model of its own, a temperature above 0.
 std::string run_condition(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);

@@ -74,6 +74,23 @@ TEST_CASE("a cell says what a request needs to be run by it") {
         "generate --table runs this cell above temperature 0");
 }
 
+TEST_CASE("a class is planned for the pair, or for the dense model that its prices name") {
+  PlanTable table;
+  table.buckets = {{0, 4096}};
+  PlanEntry nsa{.evaluation = evaluation("nsa/d4k4n16/bfs/c1/F*", 4.0, 100.0)};
+  PlanEntry sparse{.precision = PrecisionClass::kSparse,
+                   .evaluation = evaluation("specattn:p0.9/d4k1n5/bfs/c1/F*", 3.0, 100.0)};
+  table.entries = {nsa, sparse};
+  CHECK(planned_pair(table, PrecisionClass::kStrict) == PairId{});  // an older table
+  table.sources = PlanSources{.pair = PairId{"smol-nsa", "3fa9"}};
+  CHECK(planned_pair(table, PrecisionClass::kStrict) == PairId{"smol-nsa", "3fa9"});
+  CHECK(planned_pair(table, PrecisionClass::kSparse) == PairId{});  // nobody says which
+  table.entries[1].price = {.from = PriceFrom::kBorrowed, .pair = {"other", "11"}};
+  CHECK(planned_pair(table, PrecisionClass::kSparse) == PairId{});  // another pair's price
+  table.entries[1].price = {.from = PriceFrom::kOwn, .pair = {"smol-dense", "b537"}};
+  CHECK(planned_pair(table, PrecisionClass::kSparse) == PairId{"smol-dense", "b537"});
+}
+
 TEST_CASE("a guarded cell of a dense target holds none of the NSA target's baselines") {
   PlanTable table;
   table.buckets = {{0, 4096}};
