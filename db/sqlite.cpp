@@ -14,16 +14,17 @@
 namespace versieve::db {
 namespace {
 
+// A connection is one thread's at a time (sqlite.h), so that SQLite need not lock it at each call.
 int open_flags(Access access) {
   switch (access) {
     case Access::kCreate:
-      return SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+      return SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     case Access::kWrite:
-      return SQLITE_OPEN_READWRITE;
+      return SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE;
     case Access::kRead:
-      return SQLITE_OPEN_READONLY;
+      return SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY;
     case Access::kReadFrozen:
-      return SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+      return SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
   }
   return 0;
 }

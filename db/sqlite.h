@@ -16,6 +16,7 @@ std::string linked_version();  // of SQLite
 // kReadFrozen: nothing beside the file is read or made, as if nobody could ever write to it.
 enum class Access { kCreate, kWrite, kRead, kReadFrozen };
 
+// One thread's at a time.
 class Database {
  public:
   Database(const std::string& path, Access access);

@@ -1,6 +1,7 @@
 #include "gui/views/parallel_raster.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <future>
 
@@ -47,30 +48,51 @@ void add_column(const Lines& lines, float x, std::vector<float>& steps, float* d
   steps.back() = 0.0F;
 }
 
+// Tone of a density by the leading bits of one more than it: floats of an octave share an exponent,
+// so that a table of some thousand logarithms serves every pixel.
+class Tones {
+ public:
+  Tones(float most, const QColor& color) {
+    constexpr float kWeakest = 0.25F;
+    const float per_log = 1.0F / std::log1p(most);
+    tones_.resize(place_of(most) + 1);
+    for (std::size_t place = 0; place < tones_.size(); ++place) {
+      const std::uint32_t bits = kOne + (static_cast<std::uint32_t>(place) << kDropped);
+      const float strength =
+          kWeakest +
+          (1.0F - kWeakest) * std::min(1.0F, per_log * std::log(std::bit_cast<float>(bits)));
+      tones_[place] =
+          qPremultiply(qRgba(color.red(), color.green(), color.blue(),
+                             static_cast<int>(strength * static_cast<float>(color.alpha()))));
+    }
+  }
+  QRgb at(float density) const { return tones_[place_of(density)]; }
+
+ private:
+  static constexpr std::uint32_t kOne = std::bit_cast<std::uint32_t>(1.0F);
+  static constexpr int kDropped = 15;  // 256 places an octave
+
+  static std::size_t place_of(float density) {
+    return (std::bit_cast<std::uint32_t>(1.0F + density) - kOne) >> kDropped;
+  }
+
+  std::vector<QRgb> tones_;
+};
+
 QImage toned(const std::vector<float>& density, const QSize& size, const QColor& color) {
   constexpr float kLeast = 0.02F;  // below: what rounding left
-  constexpr float kWeakest = 0.25F;
-  constexpr std::size_t kTones = 256;
-  const float most = std::max(1.0F, *std::max_element(density.begin(), density.end()));
-  std::vector<QRgb> tones(kTones);
-  for (std::size_t tone = 0; tone < kTones; ++tone) {
-    const float strength =
-        kWeakest + (1.0F - kWeakest) * static_cast<float>(tone) / static_cast<float>(kTones - 1);
-    tones[tone] =
-        qPremultiply(qRgba(color.red(), color.green(), color.blue(),
-                           static_cast<int>(strength * static_cast<float>(color.alpha()))));
-  }
-  const float per_log = static_cast<float>(kTones - 1) / std::log1p(most);
+  const Tones tones(std::max(1.0F, *std::max_element(density.begin(), density.end())), color);
   QImage image(size, QImage::Format_ARGB32_Premultiplied);
   image.fill(Qt::transparent);
+  QRgb* const pixels = reinterpret_cast<QRgb*>(image.bits());
+  const std::size_t stride = static_cast<std::size_t>(image.bytesPerLine()) / sizeof(QRgb);
   const std::size_t height = static_cast<std::size_t>(size.height());
-  for (int y = 0; y < size.height(); ++y) {
-    QRgb* const row = reinterpret_cast<QRgb*>(image.scanLine(y));
-    for (int x = 0; x < size.width(); ++x) {
-      const float here =
-          density[static_cast<std::size_t>(x) * height + static_cast<std::size_t>(y)];
-      if (here > kLeast) {
-        row[x] = tones[std::min(kTones - 1, static_cast<std::size_t>(per_log * std::log1p(here)))];
+  const std::size_t width = static_cast<std::size_t>(size.width());
+  for (std::size_t x = 0; x < width; ++x) {
+    const float* const column = &density[x * height];
+    for (std::size_t y = 0; y < height; ++y) {
+      if (column[y] > kLeast) {
+        pixels[y * stride + x] = tones.at(column[y]);
       }
     }
   }
