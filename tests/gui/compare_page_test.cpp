@@ -58,8 +58,7 @@ class ComparePageTest : public QObject {
   void initTestCase() {
     theme::apply(*qApp);
     for (const char* name : {"h100.db", "h200.db"}) {
-      QVERIFY(
-          QFile::copy(QString(VERSIEVE_SOURCE_DIR "/db/measured/") + name, folder_.filePath(name)));
+      QVERIFY(copy_shipped(name, folder_));
     }
     QVERIFY(QDir::setCurrent(folder_.path()));
     window_ = std::make_unique<Window>();

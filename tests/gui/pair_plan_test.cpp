@@ -47,7 +47,7 @@ class PairPlanTest : public QObject {
   void initTestCase() {
     theme::apply(*qApp);
     const QString path = folder_.filePath("h100.db");
-    QVERIFY(QFile::copy(VERSIEVE_SOURCE_DIR "/db/measured/h100.db", path));
+    QVERIFY(copy_shipped("h100.db", folder_));
     window_ = std::make_unique<Window>();
     window_->show();
     QVERIFY(open(*window_, path));

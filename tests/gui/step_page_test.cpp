@@ -52,7 +52,7 @@ class StepPageTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    QVERIFY(QFile::copy(VERSIEVE_SOURCE_DIR "/db/measured/h100.db", folder_.filePath("h100.db")));
+    QVERIFY(copy_shipped("h100.db", folder_));
     QVERIFY(QDir::setCurrent(folder_.path()));
     window_ = std::make_unique<Window>();
     window_->resize(1280, 860);

@@ -38,7 +38,7 @@ class TableColumnsTest : public QObject {
   void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
 
   void columnsAreChosenMovedAndRemembered() {
-    QVERIFY(QFile::copy(VERSIEVE_SOURCE_DIR "/db/measured/h100.db", folder_.filePath("h100.db")));
+    QVERIFY(copy_shipped("h100.db", folder_));
     const QString kept = folder_.filePath("kept.ini");
     int hidden = -1;
     {

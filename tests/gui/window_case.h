@@ -2,7 +2,9 @@
 #pragma once
 
 #include <QAbstractItemModel>
+#include <QFile>
 #include <QSignalSpy>
+#include <QTemporaryDir>
 
 #include "gui/window.h"
 #include "model/words/hardware.h"
@@ -32,6 +34,14 @@ inline void write_synthetic_campaign(const QString& path, bool with_systems) {
     }
   }
   store.finish_run(run, RunStatus::kComplete);
+}
+
+// A measured database that ships, with the fit that the commands' tests have kept beside it, in a
+// folder where it may be written to.
+inline bool copy_shipped(const QString& name, const QTemporaryDir& folder) {
+  const QString shipped = VERSIEVE_SOURCE_DIR "/db/measured/" + name;
+  QFile::copy(shipped + ".fit", folder.filePath(name + ".fit"));  // one is made where there is none
+  return QFile::copy(shipped, folder.filePath(name));
 }
 
 inline bool open(Window& window, const QString& path) {
