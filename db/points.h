@@ -13,7 +13,8 @@
 
 namespace versieve::db {
 
-inline constexpr std::int64_t kFirstSchemaWithPairs = 4;  // schema/0004_pair_identity.sql
+inline constexpr std::int64_t kFirstSchemaWithPairs = 4;        // schema/0004_pair_identity.sql
+inline constexpr std::int64_t kFirstSchemaWithTemperature = 8;  // schema/0008_temperature.sql
 
 // Of block_sharing, all but the point: in the order of BlockSharing's fields.
 inline constexpr const char* kSharingColumns =

@@ -87,11 +87,18 @@ std::int32_t word_at(const Statement& row, int column) {
   return static_cast<std::int32_t>(row.integer(column));
 }
 
-constexpr const char* kOverviewColumns =
-    "SELECT id, run_id, workload, model, regime, split, strategy, dtype, backend, cache_state, "
-    "launch, status, reliability, context_len, num_queries, overlap, adjacent_overlap, "
-    "sample_count, median_ns, median_low_ns, median_high_ns, dram_bytes, predicted_bytes, accepted "
-    "FROM point";
+// Of an older file all is greedy.
+std::string temperature_column(const Database& database) {
+  return schema_of(database) < kFirstSchemaWithTemperature ? "0" : "temperature";
+}
+
+std::string overview_columns(const Database& database) {
+  return "SELECT id, run_id, workload, model, regime, split, strategy, dtype, backend, "
+         "cache_state, launch, status, reliability, context_len, num_queries, overlap, "
+         "adjacent_overlap, sample_count, median_ns, median_low_ns, median_high_ns, dram_bytes, "
+         "predicted_bytes, accepted, " +
+         temperature_column(database) + " FROM point";
+}
 
 // `status` is an index into the words appended behind the file's own.
 PointOverview overview_row(const Statement& row, const std::vector<std::string>& words) {
@@ -125,6 +132,7 @@ PointOverview overview_row(const Statement& row, const std::vector<std::string>&
   point.dram_bytes = row.optional_real(21);
   point.predicted_dram_bytes = row.optional_real(22);
   point.accepted_per_step = row.optional_real(23);
+  point.temperature = row.real(24);
   return point;
 }
 
@@ -193,7 +201,7 @@ Overview read_overview(const Database& database, const PointFilter& filter) {
     overview.words.emplace_back(status);
   }
   const FilterClause clause(filter, schema_of(database));
-  Statement query(database, kOverviewColumns + clause.sql() + " ORDER BY id");
+  Statement query(database, overview_columns(database) + clause.sql() + " ORDER BY id");
   for (clause.bind_to(query); query.next();) {
     overview.points.push_back(overview_row(query, overview.words));
   }
@@ -209,7 +217,8 @@ PointReader::PointReader(const Database& database)
           "SELECT workload, model, regime, split, strategy, dtype, backend, cache_state, launch, "
           "context_len, num_queries, overlap, status, reason, stop_reason, reliability, "
           "adjacent_overlap, unique_blocks, " +
-              std::string(has_pairs_ ? "pair" : "0") + " FROM point WHERE id = ?"),
+              std::string(has_pairs_ ? "pair" : "0") + ", " + temperature_column(database) +
+              " FROM point WHERE id = ?"),
       summary_(database,
                "SELECT run_id, median_ns, median_low_ns, median_high_ns, dram_bytes, accepted "
                "FROM point WHERE id = ?"),
@@ -281,6 +290,7 @@ PointMeasurement PointReader::read_columns(std::int64_t point_id) {
   point.unique_blocks = point_.optional_real(17);
   point.key.pair =
       !has_pairs_ && is_of_byte_pair(point.key) ? byte_pair().sha256 : word(point_.integer(18));
+  point.key.temperature = point_.real(19);
   point_.reset();
   return point;
 }

@@ -8,21 +8,23 @@
 namespace versieve::db {
 namespace {
 
-// The columns of a key, in the order in which bind_key fills them; the pair, which files of schemas
-// before 4 do not have, comes last.
+// The columns of a key, in the order in which bind_key fills them; the pair and the temperature,
+// which files of schemas before 4 and 8 do not have, come last.
 constexpr const char* kKeyMatches =
     "point.workload = ? AND point.model = ? AND point.regime = ? AND point.split = ? AND "
     "point.strategy = ? AND point.dtype = ? AND point.backend = ? AND point.cache_state = ? AND "
     "point.launch = ? AND point.context_len = ? AND point.num_queries = ? AND "
     "ifnull(point.overlap, -1e300) = ifnull(?, -1e300) AND ";
 constexpr const char* kPairMatches = "point.pair = ?";
+constexpr const char* kTemperatureMatches = " AND point.temperature = ?";
 
 constexpr const char* kInsertPoint =
     "INSERT INTO point (run_id, workload, model, regime, split, strategy, dtype, backend, "
-    "cache_state, launch, context_len, num_queries, overlap, pair, status, reason, stop_reason, "
-    "reliability, adjacent_overlap, unique_blocks, sample_count, median_ns, median_low_ns, "
+    "cache_state, launch, context_len, num_queries, overlap, pair, temperature, status, reason, "
+    "stop_reason, reliability, adjacent_overlap, unique_blocks, sample_count, median_ns, "
+    "median_low_ns, "
     "median_high_ns, dram_bytes, predicted_bytes, accepted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 // Why a number is missing; kOk if it is there.
 CounterStatus status_of(double value) {
@@ -68,7 +70,14 @@ void bind_key(Statement& statement, const PointKey& key, const WordId& word_id) 
       .bind(key.context_len)
       .bind(key.num_queries)
       .bind(finite(key.overlap))
-      .bind(word_id(key.pair));
+      .bind(word_id(key.pair))
+      .bind(key.temperature);
+}
+
+const char* temperature_matches(const Database& database) {
+  return database.integer("PRAGMA user_version") < kFirstSchemaWithTemperature
+             ? " AND ? = 0"
+             : kTemperatureMatches;
 }
 
 // Binds the key if the file knows all its words; otherwise no point can have it.
@@ -91,8 +100,8 @@ PointWriter::PointWriter(Database& database)
     : database_(database),
       words_(database),
       point_(database, kInsertPoint),
-      find_(database,
-            std::string("SELECT id FROM point WHERE run_id = ? AND ") + kKeyMatches + kPairMatches),
+      find_(database, std::string("SELECT id FROM point WHERE run_id = ? AND ") + kKeyMatches +
+                          kPairMatches + kTemperatureMatches),
       sample_(database,
               "INSERT INTO sample (point_id, repetition, ns, status) VALUES (?, ?, ?, ?)"),
       range_(database,
@@ -265,7 +274,7 @@ bool has_finished_point(Database& database, std::int64_t run_id, const PointKey&
   Words words(database);
   Statement query(database,
                   std::string("SELECT 1 FROM point WHERE status <> 'failed' AND run_id = ? AND ") +
-                      kKeyMatches + pair_matches(database));
+                      kKeyMatches + pair_matches(database) + temperature_matches(database));
   query.bind(run_id);
   return bind_known_key(query, words, key) && query.next();
 }
@@ -277,7 +286,7 @@ bool has_finished_point(Database& database, const std::string& kind,
                   std::string("SELECT 1 FROM run CROSS JOIN point ON point.run_id = run.id WHERE "
                               "point.status <> 'failed' AND run.kind = ? AND "
                               "run.configuration = ? AND ") +
-                      kKeyMatches + pair_matches(database));
+                      kKeyMatches + pair_matches(database) + temperature_matches(database));
   query.bind(kind).bind(configuration);
   return bind_known_key(query, words, key) && query.next();
 }

@@ -71,6 +71,7 @@ struct PointOverview {
   std::optional<double> dram_bytes;            // read + written, all ranges; none if one lacks it
   std::optional<double> predicted_dram_bytes;  // the traffic functions' sum over all ranges
   std::optional<double> accepted_per_step;     // bonus counted
+  double temperature = 0.0;                    // 0: greedily
 };
 
 struct Overview {

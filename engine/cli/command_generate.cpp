@@ -7,6 +7,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/cli/synthetic_play.h"
+#include "engine/io/formatted.h"
 #include "engine/io/pair_identity.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
@@ -42,6 +43,7 @@ engine::GivenAcceptance given_acceptance(const engine::SyntheticPlay& play,
 struct PlannedFor {
   std::string hardware;
   PairId pair;
+  std::optional<double> temperature;
 };
 
 PlannedFor use_table(const Options& options, engine::GenerateRequest& request) {
@@ -68,7 +70,7 @@ PlannedFor use_table(const Options& options, engine::GenerateRequest& request) {
           synthetic_play(options.acceptance, table, request.seed)) {
     request.given = given_acceptance(*play, table.buckets);
   }
-  return {table.hardware, planned_pair(table, precision)};
+  return {table.hardware, planned_pair(table, precision), table.temperature};
 }
 
 // A table's tokens a step and losses are of its pair: another's tuples run, and yield otherwise.
@@ -82,6 +84,20 @@ void remark_pair(const PairId& planned, const engine::GenerateRequest& request,
     report.remarks.push_back("the table was planned for " + text_of(planned) + " and ran on " +
                              text_of(here) +
                              ", whose tokens a step and losses are its own: plan for it");
+  }
+}
+
+// Nor do texts yield at another temperature what they do at the table's.
+void remark_temperature(const std::optional<double>& planned,
+                        const engine::GenerateRequest& request, engine::GenerateReport& report) {
+  if (planned && *planned != request.temperature && !request.given) {
+    const auto text = [](double temperature) {
+      return temperature > 0.0 ? engine::formatted("temperature %g", temperature)
+                               : std::string("greedy text");
+    };
+    report.remarks.push_back("the table was planned for " + text(*planned) + " and ran at " +
+                             text(request.temperature) +
+                             ", where a step yields another number of tokens");
   }
 }
 
@@ -99,6 +115,7 @@ Answer run_generate(const Options& options, const CommandContext& context) {
   engine::GenerateRequest request = options.request;
   const PlannedFor planned = use_table(options, request);
   engine::GenerateReport report = engine::run_request(request);
+  remark_temperature(planned.temperature, request, report);
   remark_pair(planned.pair, request, report);
   remark_machine(planned.hardware, report);
   if (!context.json) {

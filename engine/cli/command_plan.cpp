@@ -12,6 +12,8 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/formatted.h"
+#include "engine/measure/sweep/sweep.h"
 #include "model/plan/planner.h"
 
 namespace versieve::cli {
@@ -28,6 +30,7 @@ struct Options {
   std::optional<double> rate, max_loss;
   std::optional<std::int64_t> draft_vocab;
   std::int64_t requests = kUsualRequests;
+  double temperature = 0.0;
   std::vector<std::string> schedules, borrow;
 
   // Where acceptance and a pair's own points are looked for; may be empty.
@@ -58,23 +61,38 @@ PlanOptions plan_options(const Options& options) {
     throw Error(ExitCode::kUsage, "--requests takes 1 to " + std::to_string(kMostRequests));
   }
   out.requests = options.requests;
+  if (!(options.temperature >= 0.0 && options.temperature <= engine::kMostTemperature)) {
+    throw Error(ExitCode::kUsage, engine::formatted("--temperature takes 0 to %g, 0 for greedy",
+                                                    engine::kMostTemperature));
+  }
+  out.temperature = options.temperature;
   return out;
 }
 
 // Whose tokens a step the plan counts on: the measured pair's, unless another is named or assumed.
-void choose_acceptance(const Options& options, AcceptanceModel& acceptance) {
+// of_pair: the acceptance is that of the pair that is planned for, as far as it has one.
+void choose_acceptance(const Options& options, bool of_pair, FittedModel& fit) {
   if (options.rate) {
-    acceptance = engine::assumed_acceptance(*options.rate, acceptance);
+    fit.acceptance = engine::assumed_acceptance(*options.rate, fit.acceptance);
   }
-  if (!options.pair) {
+  // A fit's own is of greedy texts.
+  const bool is_fits = !of_pair && !options.rate && options.temperature > 0.0;
+  if (!options.pair && !is_fits) {
     return;
   }
   const std::string& database = options.evidence_database();
   if (database.empty()) {
     throw Error(ExitCode::kUsage,
-                "--acceptance with --fit needs --acceptance-db, the database that holds the pair");
+                "--acceptance or --temperature with --fit needs --acceptance-db, the database that "
+                "holds the pair");
   }
-  acceptance = engine::fit_acceptance_of(read_acceptance(database), *options.pair, acceptance);
+  const std::vector<PointMeasurement> points = read_acceptance(database);
+  if (options.pair) {
+    fit.acceptance =
+        engine::fit_acceptance_of(points, *options.pair, fit.acceptance, options.temperature);
+    return;
+  }
+  engine::use_sampled(points, database, options.temperature, fit);
 }
 
 FittedModel fitted_model(const Options& options, const std::string& hardware_key) {
@@ -112,17 +130,20 @@ Answer run_plan(const Options& options) {
     throw Error(ExitCode::kUsage,
                 "--borrow is for a trained pair: a geometry by its name borrows anyway");
   }
-  if (!pair.is_pair() && !options.pair && !options.pair_database.empty()) {
-    throw Error(ExitCode::kUsage,
-                "--acceptance-db goes with --acceptance, or with a trained pair as --model");
+  if (!pair.is_pair() && !options.pair && options.temperature == 0.0 &&
+      !options.pair_database.empty()) {
+    throw Error(
+        ExitCode::kUsage,
+        "--acceptance-db goes with --acceptance or --temperature, or with a trained pair as "
+        "--model");
   }
   FittedModel fit = fitted_model(options, machine ? machine->key : std::string());
   const HardwareSpec hardware = machine ? *machine : engine::load_hardware(fit.hardware_key);
   engine::PlanGrounds grounds =
       plan_grounds(pair, borrowed, options.evidence_database(), fit.device);
-  grounds.unused =
-      engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate, fit);
-  choose_acceptance(options, fit.acceptance);
+  grounds.unused = engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate,
+                                    fit, options.temperature);
+  choose_acceptance(options, pair.is_pair(), fit);
   wanted = engine::follow_pair(grounds, fit,
                                {.buckets = options.buckets.has_value(),
                                 .classes = options.precision.has_value(),
@@ -195,6 +216,9 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
                  "only tuples that lose at most so many nats a token of KL against the exact run, "
                  "by the upper end of the measured 95 % interval; those whose loss was not "
                  "measured are left out too, baselines stay");
+  app.add_option("--temperature", options->temperature,
+                 "that the texts are sampled at, one that acceptance was measured at (profile "
+                 "--temperature); 0, greedily, if left out");
   app.add_option("--requests", options->requests,
                  "how many requests the intervals are of: the mean over so many texts lies in them "
                  "9 times of 10; " +

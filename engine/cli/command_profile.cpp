@@ -54,12 +54,15 @@ struct Options {
   std::vector<std::string> prompts;
   std::string hardware_out;
   std::optional<std::string> hardware;  // of backend sim
+  std::vector<double> temperatures;     // of the sweep pair
   std::string quality = "all";          // of the sweep pair: or none
   std::vector<std::string> tasks;       // empty: the shipped ones
   std::optional<std::int64_t> questions;
   std::optional<double> quality_seconds;
   int threads = 0;
   bool resume = false;
+
+  bool measures_quality() const { return quality != "none" && temperatures.empty(); }
 };
 
 std::string sweep_text(const Options& options) {
@@ -101,9 +104,11 @@ struct Work {
 };
 
 // The sweep pair, with those schedules beside F*.
-void plan_pair(Work& work, const std::vector<std::string>& reuse) {
+void plan_pair(Work& work, const std::vector<std::string>& reuse,
+               const std::vector<double>& temperatures) {
   engine::PairSweepShape shape = work.at_hand->shape;
   shape.reuse = reuse;
+  shape.temperatures = temperatures;
   const Backend backend = work.at_hand->backend;
   work.plan = engine::sweep_from_json(engine::pair_sweep(shape, backend), engine::kPairSweep,
                                       backend, work.pair.id);
@@ -125,7 +130,7 @@ Work work_of(const Options& options, Backend backend, bool is_simulated) {
   work.pair = pair_of(options);
   if (options.sweep == engine::kPairSweep) {
     work.at_hand.emplace(work.pair, backend);
-    plan_pair(work, engine::reuse_schedules({}));
+    plan_pair(work, engine::reuse_schedules({}), options.temperatures);
   } else {
     work.plan = engine::sweep_from_json(text, options.sweep, backend, work.pair.id);
     work.plan.pair = engine::pair_configuration(work.pair);
@@ -248,7 +253,7 @@ PairProfileOptions beside_points(const Options& options, const engine::PairAtHan
                                "while schedules or strategies were judged: sets that "
                                "were finished are stored");
                          }};
-  if (out.tasks.empty() && options.quality != "none") {
+  if (out.tasks.empty() && options.measures_quality()) {
     for (const char* name : {"recall", "continuation", "next_line"}) {  // the most telling first
       out.tasks.push_back(engine::shipped_data(std::string("engine/demo/tasks/") + name + ".json"));
     }
@@ -264,6 +269,12 @@ void refuse_quality_options(const Options& options, const Work& work) {
         ExitCode::kUsage,
         "--quality, --tasks, --questions, --quality-seconds and --dense are of the sweep pair on "
         "this machine");
+  }
+  if (!options.temperatures.empty() && (asks || options.quality == "only" || !work.at_hand)) {
+    throw Error(ExitCode::kUsage,
+                "--temperature is of the sweep pair on this machine, and measures what texts yield "
+                "alone: leave out --quality only, --tasks, --questions, --quality-seconds and "
+                "--dense");
   }
   if (options.quality == "none" && asks) {
     throw Error(ExitCode::kUsage,
@@ -420,8 +431,10 @@ Answer run_profile(const Options& options) {
       work.at_hand ? beside_points(options, *work.at_hand, shard) : PairProfileOptions();
   std::vector<engine::CalibratedSchedule> calibrated;
   if (work.at_hand) {
-    calibrated = calibrate_pair(store, *work.at_hand, beside);
-    plan_pair(work, engine::reuse_schedules(calibrated));
+    PairProfileOptions calibration = beside;
+    calibration.resume = beside.resume || !options.temperatures.empty();  // the tuples are the same
+    calibrated = calibrate_pair(store, *work.at_hand, calibration);
+    plan_pair(work, engine::reuse_schedules(calibrated), options.temperatures);
   }
   const SweepPlan& plan = work.plan;
   CampaignMachine machine =
@@ -458,7 +471,7 @@ Answer run_profile(const Options& options) {
   }
   if (work.at_hand) {
     std::optional<PairQualityOutcome> quality;
-    if (options.quality != "none") {
+    if (options.measures_quality()) {
       quality = measure_pair_quality(store, *work.at_hand, calibrated, beside);
     }
     add_pair_profile(calibrated, quality, answer);
@@ -494,6 +507,12 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
       "that take turns in planning and judging; the shipped ones if left out");
   app.add_option("--demo", options->demo, "folder that holds both, as nsa/ and prompts/")
       ->excludes(model);
+  app.add_option("--temperature", options->temperatures,
+                 "of --sweep pair: only what texts yield that are sampled at this temperature; may "
+                 "be given more than once")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::Range(1e-3, engine::kMostTemperature));
   app.add_option(
          "--quality", options->quality,
          "of --sweep pair: all; none leaves out what lossy choices cost, only leaves out the "

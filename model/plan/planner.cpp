@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
+#include <sstream>
 
 #include "model/plan/dense_grid.h"
 #include "model/plan/loss_limit.h"
@@ -100,6 +101,7 @@ class Planner {
     table_.acceptance_origin = fit.acceptance.origin;
     table_.acceptance_note = fit.acceptance.note;
     table_.requests = options_.requests;
+    table_.temperature = options_.temperature;
     table_.texts_note = text_of(fit.acceptance.texts);
     table_.sources = sources_of(fit);
     table_.dtype = name_of(fit.dtype);
@@ -559,9 +561,15 @@ std::string intervals_text(const PlanTable& table) {
                                    : " How texts differ: " + table.texts_note + ".");
 }
 
+std::string sampled_text(double temperature) {
+  std::ostringstream text;
+  text << " at temperature " << temperature << ", in steps priced as greedy ones";
+  return temperature > 0.0 ? text.str() : std::string();
+}
+
 std::string acceptance_text(const PlanTable& table) {
   if (table.acceptance_origin == AcceptanceOrigin::kMeasured) {
-    return table.acceptance_pair + " on real text";
+    return table.acceptance_pair + " on real text" + sampled_text(table.temperature);
   }
   const std::string kind =
       table.acceptance_origin == AcceptanceOrigin::kImported ? " (imported)" : "";

@@ -58,6 +58,7 @@ struct PlanOptions {
   std::string pair_remark;     // a sentence about its evidence, or empty
   LossTerms loss;              // what lossy choices cost, and may cost
   std::int64_t requests = kUsualRequests;  // that intervals are of
+  double temperature = 0.0;                // that the acceptance planned with was sampled at
 };
 
 struct PlanEntry {
@@ -128,6 +129,7 @@ struct PlanTable {
   AcceptanceOrigin acceptance_origin = AcceptanceOrigin::kMeasured;
   std::string acceptance_note;  // what was not measured of it; empty if nothing
   std::int64_t requests = 0;    // that intervals are of; 0: tables older than that
+  double temperature = 0.0;     // of the texts that are decoded; 0: greedily
   std::string texts_note;       // how texts differ, and who says so; empty where nobody does
   // None in tables older than it.
   std::optional<PlanSources> sources;
@@ -219,6 +221,8 @@ bool is_of_dense_target(const PlanTable& table);
 std::string intervals_text(const PlanTable& table);
 // "demo-nsa on real text"; for a pair that was not measured here whose word its tokens are.
 std::string acceptance_text(const PlanTable& table);
+// " at temperature 0.6, in steps priced as greedy ones"; empty at 0.
+std::string sampled_text(double temperature);
 // Whose tokens a step these are; without a hash in tables older than it.
 PairId acceptance_pair(const PlanTable& table);
 // "smollm2-nsa (sha256 3fa91b2c77d0): acceptance own; overlap own; times borrowed from nsa-1b;

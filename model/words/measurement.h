@@ -54,6 +54,7 @@ struct PointKey {
   std::int64_t context_len = 0;   // L; of a kernel: scores or logits a row
   std::int64_t num_queries = 0;   // N; of a kernel: rows
   std::optional<double> overlap;  // declared overlap of synthetic queries, an axis of the sweep
+  double temperature = 0.0;       // that an acceptance point's texts are sampled at; 0: greedily
 
   bool operator==(const PointKey&) const = default;
 };

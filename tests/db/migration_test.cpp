@@ -22,8 +22,8 @@ namespace {
 const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
 const std::string kFixtures[] = {
     kData + "schema_v1.db", kData + "schema_v2.db", kData + "schema_v3.db", kData + "schema_v4.db",
-    kData + "schema_v5.db", kData + "schema_v6.db", kData + "schema_v7.db"};
-const std::string& kFixture = kFixtures[6];  // of today's schema
+    kData + "schema_v5.db", kData + "schema_v6.db", kData + "schema_v7.db", kData + "schema_v8.db"};
+const std::string& kFixture = kFixtures[7];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -55,6 +55,9 @@ PointMeasurement fixture_point(int number, const std::string& fixture) {
   }
   if (fixture < kFixtures[6]) {
     point.acceptance->texts.clear();
+  }
+  if (fixture < kFixtures[7]) {
+    point.key.temperature = 0.0;
   }
   return point;
 }

@@ -85,6 +85,7 @@ inline PointMeasurement sample_point(int number) {
   point.key.context_len = 1024 + number;
   point.key.num_queries = 64;
   point.key.overlap = number % 2 == 0 ? std::optional<double>(0.75) : std::nullopt;
+  point.key.temperature = number % 2 == 0 ? 0.0 : 0.625;
   for (int sample = 0; sample < 7; ++sample) {
     point.time_ns.push_back(5000.0 + number + (sample * 37) % 11);
   }
@@ -159,7 +160,11 @@ inline std::string describe(const PointKey& key) {
   text.add(name_of(key.workload)).add(key.model).add(key.regime).add(key.split).add(key.strategy);
   text.add(name_of(key.dtype)).add(name_of(key.backend)).add(name_of(key.cache_state));
   text.add(name_of(key.launch)).add(key.pair);
-  return text.add(key.context_len).add(key.num_queries).add(key.overlap).text();
+  return text.add(key.context_len)
+      .add(key.num_queries)
+      .add(key.overlap)
+      .add(std::optional<double>(key.temperature))
+      .text();
 }
 
 inline std::string describe(const PointMeasurement& point) {

@@ -528,6 +528,35 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
   CHECK(rest["quality"]["rows"] == 0);
   CHECK(rest["quality"]["skipped"] > 0);
 
+  // Sampled texts are other evidence, which greedy texts do not stand for.
+  const std::string plan_line = "plan --hardware h200-sxm --class Strict --fit " + world().fit() +
+                                " --acceptance-db " + database + " --model " + tiny +
+                                " --temperature 0.75";
+  test::check_refused(plan_line, 1, "no acceptance at temperature 0.75 of ");
+  std::string sampled_line = line;
+  const std::size_t asked = sampled_line.find(" --tasks");
+  sampled_line.erase(asked, sampled_line.find(" --json") - asked);
+  const test::CommandResult sampled = test::run_versieve(sampled_line + " --temperature 0.75");
+  CAPTURE(sampled.err, sampled.out);
+  REQUIRE(sampled.code == 0);
+  CHECK(!nlohmann::json::parse(sampled.out).contains("quality"));
+  const db::Store kept = db::Store::open(database, db::OpenMode::kReadOnly);
+  std::set<double> temperatures;
+  for (const PointMeasurement& point :
+       kept.points({.workload = WorkloadKind::kAcceptance, .only_ok = true})) {
+    temperatures.insert(point.key.temperature);
+    CHECK((point.key.temperature == 0.0 || point.acceptance->walks.empty()));
+  }
+  CHECK(temperatures == std::set<double>{0.0, 0.75});
+  const test::CommandResult at_temperature = test::run_versieve(plan_line + " --json");
+  CAPTURE(at_temperature.err);
+  REQUIRE(at_temperature.code == 0);
+  const nlohmann::json sampled_table = nlohmann::json::parse(at_temperature.out);
+  CHECK(sampled_table["temperature"] == 0.75);
+  CHECK(sources(sampled_table)["acceptance"] == "own");
+  test::check_refused(line.substr(0, line.find(" --json")) + " --temperature 0.75", 2,
+                      "--temperature");
+
   const test::CommandResult planned =
       test::run_versieve("plan --json --hardware h200-sxm --class Reuse-only --fit " +
                          world().fit() + " --acceptance-db " + database + " --model " + tiny);

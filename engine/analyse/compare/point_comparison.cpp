@@ -20,7 +20,7 @@ constexpr std::array kFigures = {ComparedFigure::kTime, ComparedFigure::kDramByt
 
 auto order_of(const PointKey& k) {
   return std::tie(k.workload, k.model, k.pair, k.regime, k.split, k.strategy, k.dtype, k.backend,
-                  k.cache_state, k.launch, k.context_len, k.num_queries, k.overlap);
+                  k.cache_state, k.launch, k.context_len, k.num_queries, k.overlap, k.temperature);
 }
 
 struct KeyOrder {

@@ -72,7 +72,8 @@ nlohmann::json key_json(const PointKey& key) {
           {"launch", name_of(key.launch)},
           {"context_len", key.context_len},
           {"num_queries", key.num_queries},
-          {"overlap", optional_number(key.overlap)}};
+          {"overlap", optional_number(key.overlap)},
+          {"temperature", key.temperature}};
 }
 
 nlohmann::json side_json(const ComparedSide& side) {
@@ -114,6 +115,9 @@ std::string tuple_text(const PointKey& key) {
   }
   if (key.overlap) {
     text += formatted(", rho %g", *key.overlap);
+  }
+  if (key.temperature > 0.0) {
+    text += formatted(", temperature %g", key.temperature);
   }
   text += ", " + key.model;
   for (const std::string& word :

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/io/formatted.h"
+
 namespace versieve::engine {
 namespace {
 
@@ -34,12 +36,12 @@ AcceptanceOrigin origin_of(const PointMeasurement& m) {
 }
 
 std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
-                               const AcceptancePair& pair) {
+                               const AcceptancePair& pair, double temperature) {
   std::vector<Sample> samples;
   bool calibration = false;
   for (const PointMeasurement& m : measured) {
     const std::optional<double> accepted = accepted_of(m);
-    if (accepted && is_of(m, pair)) {
+    if (accepted && is_of(m, pair) && m.key.temperature == temperature) {
       samples.push_back({&m, Strategy::parse(m.key.strategy), *accepted});
       calibration = calibration || m.key.split == "calibration";
     }
@@ -348,11 +350,12 @@ bool is_of(const PointMeasurement& m, const AcceptancePair& pair) {
          (!pair.sha256.empty() || m.key.model == pair.name);
 }
 
-std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured) {
+std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured,
+                                             double temperature) {
   // By origin and what tells them apart.
   std::map<std::pair<AcceptanceOrigin, std::string>, AcceptancePair> known;
   for (const PointMeasurement& m : measured) {
-    if (accepted_of(m)) {
+    if (accepted_of(m) && m.key.temperature == temperature) {
       const std::string& id = m.key.pair.empty() ? m.key.model : m.key.pair;
       const AcceptancePair first{
           .name = m.key.model, .origin = origin_of(m), .points = 0, .sha256 = m.key.pair};
@@ -380,10 +383,24 @@ std::string listed(const std::vector<AcceptancePair>& pairs) {
   return text.empty() ? "no acceptance at all" : text;
 }
 
+std::string temperatures_text(const std::vector<PointMeasurement>& measured) {
+  std::set<double> known;
+  for (const PointMeasurement& m : measured) {
+    if (accepted_of(m)) {
+      known.insert(m.key.temperature);
+    }
+  }
+  std::string text;
+  for (const double temperature : known) {
+    text += (text.empty() ? "" : ", ") + formatted("%g", temperature);
+  }
+  return text;
+}
+
 AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& measured,
-                                       const AcceptancePair& pair) {
+                                       const AcceptancePair& pair, double temperature) {
   AcceptanceEvidence out{.pair = pair};
-  const std::vector<Sample> samples = samples_of(measured, pair);
+  const std::vector<Sample> samples = samples_of(measured, pair, temperature);
   for (const std::vector<Sample>& members : by_tuple(samples)) {
     out.tuples.push_back(measured_tuple(members));
     out.along.push_back(along_texts(members));
@@ -398,6 +415,8 @@ AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& meas
         std::find(out.remarks.begin(), out.remarks.end(), remark) == out.remarks.end()) {
       out.remarks.push_back(remark);
     }
+  }
+  for (const Sample& s : temperature == 0.0 ? samples : samples_of(measured, pair, 0.0)) {
     if (s.point->adjacent_overlap && approximate_group(s.strategy) == 1) {
       out.overlaps.push_back({s.point->key.context_len, *s.point->adjacent_overlap});
       add_sharing(s, out.sharing);

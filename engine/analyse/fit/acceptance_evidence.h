@@ -60,8 +60,12 @@ struct AcceptanceEvidence {
 
 // By its hash, whatever the point calls it; by its name where no hash is known.
 bool is_of(const PointMeasurement& point, const AcceptancePair& pair);
-// The measured ones first, each kind by its number of points.
-std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured);
+// Of points sampled at that temperature: the measured ones first, each kind by its number of
+// points.
+std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured,
+                                             double temperature = 0.0);
+// That the points were sampled at, ascending: "0, 0.6, 1"; empty of none.
+std::string temperatures_text(const std::vector<PointMeasurement>& measured);
 // "demo-nsa (measured, 690 points, sha256 b795a4c58339), llama (imported, 3 points)"; "no
 // acceptance at all".
 std::string listed(const std::vector<AcceptancePair>& pairs);
@@ -69,8 +73,8 @@ std::string listed(const std::vector<AcceptancePair>& pairs);
 // Of points of the calibration split when the pair has any (the test split then stays unseen).
 // A tuple that was counted text by text is known by those points alone: all tokens of its texts,
 // each kind as many, over all steps. Of others looping output counts by its teacher-forced mean, or
-// not at all.
+// not at all. Tokens are those at that temperature; what queries share is of greedy points at all.
 AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& measured,
-                                       const AcceptancePair& pair);
+                                       const AcceptancePair& pair, double temperature = 0.0);
 
 }  // namespace versieve::engine

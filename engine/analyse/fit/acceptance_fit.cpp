@@ -298,24 +298,27 @@ AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const Acceptanc
 
 }  // namespace
 
-AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
-  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
+AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured, double temperature) {
+  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured, temperature);
   if (pairs.empty() || pairs.front().origin != AcceptanceOrigin::kMeasured) {
     return {};
   }
-  return fit_measured(acceptance_evidence(measured, pairs.front()));
+  return fit_measured(acceptance_evidence(measured, pairs.front(), temperature));
 }
 
 AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
-                                  const std::string& pair, const AcceptanceModel& lender) {
-  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
+                                  const std::string& pair, const AcceptanceModel& lender,
+                                  double temperature) {
+  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured, temperature);
   const auto is_asked = [&pair](const AcceptancePair& p) {
     return names_pair(pair, {p.name, p.sha256});
   };
   const auto found = std::find_if(pairs.begin(), pairs.end(), is_asked);
   if (found == pairs.end()) {
-    throw Error(ExitCode::kAnswerNo, "there is no acceptance of a pair '" + pair +
-                                         "': the points hold " + listed(pairs));
+    const std::string sampled =
+        temperature > 0.0 ? formatted(" at temperature %g", temperature) : std::string();
+    throw Error(ExitCode::kAnswerNo, "there is no acceptance of a pair '" + pair + "'" + sampled +
+                                         ": the points hold " + listed(pairs));
   }
   const auto other = std::find_if(found + 1, pairs.end(), is_asked);
   if (other != pairs.end() && other->origin == found->origin) {
@@ -323,7 +326,7 @@ AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
                 "several pairs are called '" + pair +
                     "', of other weights: name one by its hash; the points hold " + listed(pairs));
   }
-  const AcceptanceEvidence evidence = acceptance_evidence(measured, *found);
+  const AcceptanceEvidence evidence = acceptance_evidence(measured, *found, temperature);
   return found->origin == AcceptanceOrigin::kImported ? fit_imported(evidence, lender)
                                                       : fit_measured(evidence);
 }

@@ -10,9 +10,10 @@
 
 namespace versieve::engine {
 
-// Of the measured pair with most points; imported ones do not count. Empty when there are no such
-// points.
-AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured);
+// Of the measured pair with most points at that temperature; imported ones do not count. Empty when
+// there are no such points.
+AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured,
+                               double temperature = 0.0);
 
 // Of the pair of that name, a measured one before an imported one, or of that hash (eight digits of
 // it or more). What an imported pair's few
@@ -20,7 +21,8 @@ AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured);
 // Throws Error(kAnswerNo) naming the pairs that exist, or when the pair has no tuple that refreshes
 // in all layers; Error(kUsage) where measured pairs of other weights share the name.
 AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
-                                  const std::string& pair, const AcceptanceModel& lender);
+                                  const std::string& pair, const AcceptanceModel& lender,
+                                  double temperature = 0.0);
 
 // The draft's best child is right with probability `rate` at every depth (Leviathan et al. 2023,
 // alpha); its other children help as the measured pairs' do (sibling_law.h), overlap is the

@@ -17,9 +17,9 @@ concept Is = std::same_as<std::remove_const_t<T>, U>;
 template <class A, Is<PointKey> T>
 void visit_fields(A& a, T& x) {
   auto& [workload, model, pair, regime, split, strategy, dtype, backend, cache_state, launch,
-         context_len, num_queries, overlap] = x;
+         context_len, num_queries, overlap, temperature] = x;
   a(workload, model, pair, regime, split, strategy, dtype, backend, cache_state, launch,
-    context_len, num_queries, overlap);
+    context_len, num_queries, overlap, temperature);
 }
 template <class A, Is<Traffic> T>
 void visit_fields(A& a, T& x) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/analyse/fit/acceptance_evidence.h"
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/own_steps.h"
 #include "engine/analyse/fit/pair_steps.h"
@@ -131,15 +132,21 @@ KnownPair known_of(PairEvidence evidence, const std::string& database) {
 }
 
 std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
-                     bool names_acceptance, FittedModel& fit) {
+                     bool names_acceptance, FittedModel& fit, double temperature) {
   if (!pair.id) {
     use_own_steps(shape.target, shape.draft, fit);
     return {};
   }
   fit.chain_shares = pair.chain_shares;
-  const AcceptanceModel own = fit_acceptance(pair.evidence.acceptance);
+  const AcceptanceModel own = fit_acceptance(pair.evidence.acceptance, temperature);
   if (!own.positional.empty()) {
     fit.acceptance = own;
+  } else if (temperature > 0.0 && !names_acceptance) {
+    const std::string known = temperatures_text(pair.evidence.acceptance);
+    throw Error(ExitCode::kAnswerNo,
+                formatted("there is no acceptance at temperature %g of ", temperature) +
+                    text_of(*pair.id) + (known.empty() ? "" : ", but at " + known) +
+                    ": versieve profile --sweep pair --temperature measures it");
   } else if (!borrowed.acceptance && !names_acceptance) {
     refuse_borrowing(pair, "no measured acceptance", "acceptance");
   }
@@ -150,6 +157,19 @@ std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrow
     refuse_borrowing(pair, "no step timed on " + fit.device, "times");
   }
   return unused_text(left_out);
+}
+
+void use_sampled(const std::vector<PointMeasurement>& acceptance, const std::string& database,
+                 double temperature, FittedModel& fit) {
+  AcceptanceModel sampled = fit_acceptance(acceptance, temperature);
+  if (sampled.positional.empty()) {
+    const std::string known = temperatures_text(acceptance);
+    throw Error(ExitCode::kAnswerNo,
+                database + formatted(" holds no acceptance at temperature %g", temperature) +
+                    (known.empty() ? "" : ", but at " + known) +
+                    ": versieve profile --sweep pair --temperature measures it");
+  }
+  fit.acceptance = std::move(sampled);
 }
 
 std::vector<ChainShare> chain_shares_of(const std::string& pair_sha256,

@@ -51,11 +51,16 @@ struct PlanGrounds {
 
 // The pair's timed steps, its own tokens a step and what its chains take in the place of the fit's,
 // as far as there are any; `names_acceptance`: somebody says whose tokens the plan counts on.
+// Tokens at that temperature: greedy ones never stand for sampled ones.
 // Throws Error(kAnswerNo) where something is missing that may not be borrowed. Returns which of its
 // steps cannot be used, a sentence, or an empty text. Of a geometry by its name: what the fit's own
 // steps of it say.
 std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
-                     bool names_acceptance, FittedModel& fit);
+                     bool names_acceptance, FittedModel& fit, double temperature = 0.0);
+// Of a geometry, whose fit counts on greedy texts: the tokens of the database's pair with most
+// points at that temperature in their place. Throws Error(kAnswerNo) where it holds none.
+void use_sampled(const std::vector<PointMeasurement>& acceptance, const std::string& database,
+                 double temperature, FittedModel& fit);
 // What the quality runs of the pair, and of its dense model, say of chains: each chain's newest
 // row, of texts before one of questions. Throws Error(kBadInput), naming the database, where one
 // cannot be read.

@@ -1,9 +1,11 @@
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "engine/analyse/plan/price_json.h"
 #include "engine/analyse/plan/table_file.h"
+#include "engine/io/formatted.h"
 #include "engine/io/strict_json.h"
 #include "model/plan/guarded_plan.h"
 #include "model/plan/loss_limit.h"
@@ -383,6 +385,10 @@ class Reader {
     t.model = file_.at("model").get<std::string>();
     // Tables older than it do not say it.
     t.requests = file_.contains("requests") ? integer(file_.at("requests")) : 0;
+    t.temperature = file_.value("temperature", 0.0);
+    if (!(t.temperature >= 0.0) || !std::isfinite(t.temperature)) {
+      refuse("its temperature is " + formatted("%g", t.temperature));
+    }
     if (t.requests < 0) {
       refuse("its intervals are of " + std::to_string(t.requests) + " requests");
     }
@@ -418,6 +424,7 @@ std::string plan_table_json(const PlanTable& t) {
                       {"hardware", t.hardware},
                       {"model", t.model},
                       {"requests", t.requests},
+                      {"temperature", t.temperature},
                       {"provenance", provenance_of(t)},
                       {"buckets", ordered_json::array()},
                       {"classes", ordered_json::array()},

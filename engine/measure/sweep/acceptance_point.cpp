@@ -132,6 +132,8 @@ class AcceptanceRunner final : public PointRunner {
     }
     GenerateOptions options{.strategy = Strategy::parse(key.strategy),
                             .max_new_tokens = plan_.new_tokens,
+                            .temperature = key.temperature,
+                            .seed = plan_.seed,
                             .measures_blocks = true};
     prepare(key);
     if (used_ == 0) {
@@ -180,18 +182,20 @@ void AcceptanceRunner<T>::prepare(const PointKey& key) {
   current_ = wanted;
 }
 
-// Decoding walks the model's own text, whatever it is: loops are counted, and marked.
+// Decoding walks the model's own text, whatever it is: loops are counted, and marked. An author's
+// text is nothing that the pair samples, and what queries share is known from greedy points.
 template <class T>
 PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const GenerateOptions& options) {
   Totals totals;
   std::int64_t walked = 0;
   const bool anyone_walks =
-      plan_.walks > 0 &&
+      plan_.walks > 0 && options.temperature == 0.0 &&
       std::any_of(readers_.begin(), readers_.begin() + used_,
                   [](const Reader<T>& reader) { return reader.has_continuation(); });
   for (auto reader = readers_.begin(); reader != readers_.begin() + used_; ++reader) {
-    generate(*reader, options, !anyone_walks, totals);
-    if (reader->has_continuation() && walked < plan_.walks) {
+    const bool with_blocks = !anyone_walks && options.temperature == 0.0;
+    generate(*reader, options, with_blocks, totals);
+    if (anyone_walks && reader->has_continuation() && walked < plan_.walks) {
       walk(*reader, options, totals);
       ++walked;
     }
@@ -208,6 +212,7 @@ template <class T>
 void AcceptanceRunner<T>::generate(Reader<T>& reader, GenerateOptions options, bool with_blocks,
                                    Totals& totals) {
   options.measures_blocks = with_blocks;
+  options.records_steps = options.temperature > 0.0;
   options.eos = pair_.eos;
   const LlmShape& shape = reader.target.shape();
   if (with_blocks) {

@@ -1,6 +1,6 @@
 // WorkloadKind::kAcceptance: a trained pair on real text. How many tokens a step emits (generated
 // greedily, text by text, and along the author's own continuation), and what its queries' selected
-// blocks share.
+// blocks share; above temperature 0 sampled, text by text alone.
 // No times: those come from points with synthetic weights.
 #pragma once
 

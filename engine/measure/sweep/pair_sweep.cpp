@@ -227,6 +227,30 @@ void add_acceptance(const PairSweepShape& shape, ordered_json& grids) {
   }
 }
 
+// The tuples of the texts of plan, sampled.
+void add_sampled_acceptance(const PairSweepShape& shape, ordered_json& grids) {
+  const std::string& plan = shape.splits.front();
+  const auto add = [&](const std::vector<std::string>& drafts, const char* group,
+                       const ordered_json& schedule) {
+    for (const Reach& reach : reaches_of(shape, plan)) {
+      grids.push_back({{"workload", "acceptance"},
+                       {"context_len", reach.contexts},
+                       {"regime", reach.regimes},
+                       {"split", plan},
+                       {"temperature", shape.temperatures},
+                       {"dtype", name_of(shape.dtype)},
+                       {"draft", drafts},
+                       {"group", group},
+                       {"schedule", schedule}});
+    }
+  };
+  add({"d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*");
+  if (!shape.reuse.empty()) {
+    add({"d6k8n64"}, "c1", shape.reuse);
+  }
+  add({"d6k8n64"}, "c8a", "F*");
+}
+
 // Of a CPU a few samples: nothing is planned with its times.
 ordered_json timing_on(Backend backend) {
   return backend == Backend::kCuda ? ordered_json{{"warm_up_s", 0.01},
@@ -274,6 +298,10 @@ std::string pair_sweep(const PairSweepShape& shape, Backend backend) {
                         {"grids", ordered_json::array()}};
   const bool on_gpu = backend == Backend::kCuda;
   ordered_json& grids = sweep["grids"];
+  if (!shape.temperatures.empty()) {
+    add_sampled_acceptance(shape, grids);
+    return sweep.dump();
+  }
   add_steps(shape, on_gpu, grids);
   add_baseline_steps(shape, on_gpu, grids);
   add_attention(shape, on_gpu, grids);

@@ -27,6 +27,8 @@ struct PairSweepShape {
   Dtype dtype = Dtype::kBf16;
   std::vector<std::string> regimes, splits;
   std::vector<std::string> reuse = {"(FR)*", "(FRRR)*"};  // schedules beside F*
+  // Not empty: only what texts sampled at these yield.
+  std::vector<double> temperatures;
   // Tokens of a regime's text of a split, all files together; of one that is not there, chats
   // aside, as many as longest_text.
   std::map<std::pair<std::string, std::string>, std::int64_t> text_tokens;

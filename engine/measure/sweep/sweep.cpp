@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/formatted.h"
 #include "engine/io/strict_json.h"
 #include "engine/measure/sweep/named_grid.h"
 #include "engine/measure/sweep/sweep_fields.h"
@@ -24,15 +25,16 @@ struct Grid {
   std::vector<std::string> model, regime, split, draft, order, group, schedule, form, dtype;
   std::vector<std::string> cache_state, launch;
   std::vector<std::int64_t> context_len;
-  std::vector<double> overlap;
+  std::vector<double> overlap, temperature;
   // Points left out of the product: those that match every key of one of these objects.
   std::vector<json> except;
 };
 
 // The filter's keys: the axes as the grid writes them, and num_queries.
 constexpr std::initializer_list<const char*> kFilterKeys = {
-    "model", "regime",   "split", "context_len", "num_queries", "draft",       "order", "group",
-    "layer", "schedule", "form",  "dtype",       "overlap",     "cache_state", "launch"};
+    "model",   "regime",      "split",  "context_len", "num_queries", "draft",
+    "order",   "group",       "layer",  "schedule",    "form",        "dtype",
+    "overlap", "cache_state", "launch", "temperature"};
 
 std::vector<json> read_except(const json* filters, const std::string& where) {
   std::vector<json> out;
@@ -112,6 +114,7 @@ Grid read_grid(const json& object, const std::string& where) {
   if (grid.workload == WorkloadKind::kAttention) {
     grid.overlap = fields.axis<double>("overlap", {0.8});
   }
+  grid.temperature = text ? fields.axis<double>("temperature", {0.0}) : std::vector<double>{0.0};
   grid.except = read_except(fields.child("except"), where);
   fields.refuse_the_rest();
   require_targets(where, grid.workload, grid.model);
@@ -137,6 +140,12 @@ Grid read_grid(const json& object, const std::string& where) {
   for (const double overlap : grid.overlap) {
     if (!(overlap >= 0.0 && overlap <= 1.0)) {
       throw Error(ExitCode::kBadInput, where + ": 'overlap' must lie within 0 and 1");
+    }
+  }
+  for (const double temperature : grid.temperature) {
+    if (!(temperature >= 0.0 && temperature <= kMostTemperature)) {
+      throw Error(ExitCode::kBadInput,
+                  where + formatted(": 'temperature' must lie within 0 and %g", kMostTemperature));
     }
   }
   return grid;
@@ -171,6 +180,9 @@ json filterable(const PointKey& key, const std::string& draft, const std::string
                 {"layer", schedule == "F*" ? "refresh" : "reuse"}};
   if (key.overlap) {
     point["overlap"] = *key.overlap;
+  }
+  if (key.temperature > 0.0) {
+    point["temperature"] = key.temperature;
   }
   return point;
 }
@@ -236,7 +248,10 @@ void expand(const Grid& grid, Backend backend, SweepPlan& plan) {
             key.context_len = length;
             key.regime = regime;
             key.split = split;
-            expand_strategies(grid, key, plan);
+            for (const double temperature : grid.temperature) {
+              key.temperature = temperature;
+              expand_strategies(grid, key, plan);
+            }
           }
         }
       }
@@ -302,6 +317,9 @@ json point_json(const PointKey& key) {
   }
   if (key.overlap) {
     object["overlap"] = *key.overlap;
+  }
+  if (key.temperature > 0.0) {
+    object["temperature"] = key.temperature;
   }
   return object;
 }

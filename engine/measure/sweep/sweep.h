@@ -15,6 +15,8 @@
 
 namespace versieve::engine {
 
+inline constexpr double kMostTemperature = 10.0;  // of a point
+
 struct SweepPlan {
   std::string name;
   std::uint64_t seed = 1;

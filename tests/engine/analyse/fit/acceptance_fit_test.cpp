@@ -44,6 +44,32 @@ TEST_CASE("measured tuples answer for themselves") {
   CHECK(a.mean == Approx(4.5));  // regimes weigh alike
 }
 
+TEST_CASE("sampled texts are evidence for their own temperature alone") {
+  const std::vector<PointMeasurement> greedy = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> points = greedy;
+  for (PointMeasurement m : synthetic::acceptance_points(0.6, 1.2, 0.97)) {
+    m.key.temperature = 0.6;
+    m.adjacent_overlap.reset();  // nobody recorded what its queries share
+    m.unique_blocks.reset();
+    points.push_back(m);
+  }
+  const Strategy chain = Strategy::parse("nsa/d7k1n8/bfs/c1/F*");
+  const auto mean = [&](const AcceptanceModel& model) {
+    return accepted_tokens(model, chain, 0, 4096).mean;
+  };
+  CHECK(mean(fit_acceptance(points)) == mean(fit_acceptance(greedy)));
+  const AcceptanceModel sampled = fit_acceptance(points, 0.6);
+  CHECK(mean(sampled) < mean(fit_acceptance(greedy)) - 0.5);
+  CHECK(sampled.positional.at(0).first == Approx(0.6).margin(0.02));
+  CHECK(sampled.positional.at(0).overlap == Approx(0.55));  // as greedy texts share
+  CHECK(mean(fit_acceptance_of(points, "demo-nsa", {}, 0.6)) == mean(sampled));
+  CHECK(fit_acceptance(points, 1.0).positional.empty());
+  CHECK_THROWS_WITH(fit_acceptance_of(points, "demo-nsa", {}, 1.0),
+                    Catch::Contains("at temperature 1"));
+  CHECK(temperatures_text(points) == "0, 0.6");
+  CHECK(temperatures_text({}).empty());
+}
+
 TEST_CASE("looping output counts by its teacher-forced mean or not at all") {
   std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
   for (PointMeasurement& m : points) {

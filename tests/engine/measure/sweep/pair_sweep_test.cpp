@@ -220,6 +220,25 @@ TEST_CASE("a pair's layers and baseline steps are of its own shape, on the CPU t
   CHECK(dense_step == Approx(3.0 * dense_layer).epsilon(0.2));
 }
 
+TEST_CASE("at temperatures a pair's texts of plan are measured alone, each tuple at each") {
+  PairSweepShape own = shape(4096, 1 << 14);
+  own.temperatures = {0.6, 1.0};
+  std::map<std::string, std::set<double>> tuples;
+  for (const PointKey& key : plan_of(own).points) {
+    CHECK(key.workload == WorkloadKind::kAcceptance);
+    CHECK(key.split == "calibration");
+    tuples[key.strategy].insert(key.temperature);
+  }
+  CHECK(tuples.count("nsa/d6k8n64/bfs/c1/F*") == 1);
+  CHECK(tuples.count("nsa/d6k8n64/bfs/c1/(FRRR)*") == 1);
+  for (const auto& [strategy, temperatures] : tuples) {
+    CHECK(temperatures == std::set<double>{0.6, 1.0});
+  }
+  for (const PointKey& key : plan_of(shape(4096, 1 << 14)).points) {
+    CHECK(key.temperature == 0.0);
+  }
+}
+
 TEST_CASE("a pair's schedules have steps and acceptance, and so have approximate groups") {
   PairSweepShape own = shape(4096, 1 << 14);
   own.reuse.push_back("FRRFR");
