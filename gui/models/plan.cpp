@@ -18,10 +18,10 @@ constexpr const char* kGeometries[] = {"nsa-1b", "nsa-8b", "demo"};
 
 // A database without a measured pair is planned with an imported one, else with a rate that the
 // page says is assumed.
-AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
-  const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(points);
+AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points, double temperature) {
+  const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(points, temperature);
   return pairs.empty() ? engine::assumed_acceptance(kFirstAssumedRate, {})
-                       : engine::fit_acceptance_of(points, pairs.front().name, {});
+                       : engine::fit_acceptance_of(points, pairs.front().name, {}, temperature);
 }
 
 std::shared_ptr<const engine::FitReport> fit(const db::Evidence& evidence, const FittedModel* prior,
@@ -75,6 +75,7 @@ PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
   }
   options.schedules = engine::planned_schedules(scope.schedules, target);
   options.requests = scope.requests.value_or(options.requests);
+  options.temperature = scope.temperature;
   return options;
 }
 
@@ -158,10 +159,14 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
                                          "`versieve plan --model` does");
   }
   basis->grounds = grounds_of(store, shape, basis->fit.device);
-  basis->grounds.unused = engine::use_pair(basis->grounds.known, basis->grounds.shape,
-                                           basis->grounds.borrowed, names_acceptance, basis->fit);
+  basis->grounds.unused =
+      engine::use_pair(basis->grounds.known, basis->grounds.shape, basis->grounds.borrowed,
+                       names_acceptance, basis->fit, scope.temperature);
+  if (scope.temperature > 0.0 && !shape.is_pair() && !names_acceptance) {
+    engine::use_sampled(*plan.acceptance, store.path(), scope.temperature, basis->fit);
+  }
   if (basis->fit.acceptance.positional.empty()) {
-    basis->fit.acceptance = other_acceptance(*plan.acceptance);
+    basis->fit.acceptance = other_acceptance(*plan.acceptance, scope.temperature);
   }
   const PlanOptions options = engine::follow_pair(basis->grounds, basis->fit,
                                                   {.buckets = !scope.buckets.empty(),
@@ -180,7 +185,9 @@ AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) 
   if (choice.rate) {
     return engine::assumed_acceptance(*choice.rate, own);
   }
-  return choice.pair.empty() ? own : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own);
+  return choice.pair.empty() ? own
+                             : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own,
+                                                         plan.basis->scope.temperature);
 }
 
 PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice,

@@ -34,6 +34,7 @@ struct PlanScope {
   std::string baseline;                // a strategy
   std::vector<std::string> schedules;  // texts, or files of `versieve calibrate`
   std::optional<std::int64_t> requests;
+  double temperature = 0.0;  // of the texts; 0: greedily
 
   bool operator==(const PlanScope&) const = default;
 };

@@ -66,6 +66,9 @@ QStringList scope_words(const PlanScope& scope) {
   if (scope.requests) {
     words << "--requests" << QString::number(*scope.requests);
   }
+  if (scope.temperature > 0.0) {
+    words << "--temperature" << QString::number(scope.temperature);
+  }
   return words;
 }
 

@@ -104,6 +104,12 @@ double accepted_value(const Snapshot&, const PointOverview& point) {
 QString accepted_text(const Snapshot& snapshot, const PointOverview& point) {
   return fixed(accepted_value(snapshot, point), 2);
 }
+double temperature_value(const Snapshot&, const PointOverview& point) {
+  return point.temperature;
+}
+QString temperature_text(const Snapshot& snapshot, const PointOverview& point) {
+  return fixed(temperature_value(snapshot, point), 2);
+}
 double source_value(const Snapshot& snapshot, const PointOverview& point) {
   const QString& backend = snapshot.word(point.backend);
   return backend == QLatin1String(name_of(Backend::kImported))    ? 2.0
@@ -164,6 +170,8 @@ constexpr PointColumn kColumns[] = {
      word_place<&P::launch>, false, kNeither, &P::launch},
     {"split", "Split", "", "Calibration or test text", kText, 10, word_text<&P::split>,
      word_place<&P::split>, false, kNeither, &P::split},
+    {"temperature", "T", "", "Temperature that an acceptance point was sampled at; 0: greedily",
+     kNumber, 5, temperature_text, temperature_value},
     {"run", "Run", "", "Number of the run", kNumber, 5, run_text, run_value},
     {"status", "Status", "", "ok, refused or failed", kText, 8, word_text<&P::status>,
      word_place<&P::status>, false, kNeither, &P::status},

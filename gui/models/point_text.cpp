@@ -62,6 +62,9 @@ QString key_rows(const PointMeasurement& point) {
   if (key.overlap) {
     html += row("overlap asked", fixed(*key.overlap, 3));
   }
+  if (key.temperature > 0.0) {
+    html += row("temperature", fixed(key.temperature, 2));
+  }
   if (point.adjacent_overlap) {
     html += row("overlap ρ", fixed(*point.adjacent_overlap, 3));
   }

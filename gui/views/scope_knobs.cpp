@@ -1,6 +1,7 @@
 #include "gui/views/scope_knobs.h"
 
 #include <QClipboard>
+#include <QDoubleSpinBox>
 #include <QFileDialog>
 #include <QGuiApplication>
 #include <QHBoxLayout>
@@ -12,6 +13,7 @@
 #include <QSpinBox>
 #include <QVBoxLayout>
 
+#include "engine/measure/sweep/sweep.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/flow_row.h"
 #include "gui/views/text.h"
@@ -46,6 +48,7 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
                              "versieve calibrate; several with commas. Empty: those that the "
                              "pair's tokens were measured with"))),
       requests_(new QSpinBox),
+      temperature_(new QDoubleSpinBox),
       copy_(new QPushButton(tr("Copy command"))),
       command_(new ElidedText(1)) {
   requests_->setObjectName("scopeRequests");
@@ -56,6 +59,14 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   requests_->setValue(static_cast<int>(kUsualRequests));
   requests_->setKeyboardTracking(false);
   connect(requests_, &QSpinBox::valueChanged, this, &ScopeKnobs::take);
+  temperature_->setObjectName("scopeTemperature");
+  temperature_->setAccessibleName(tr("Temperature of the texts"));
+  temperature_->setToolTip(
+      tr("That texts are sampled at, one that the pair's tokens were measured at; 0: greedily"));
+  temperature_->setRange(0.0, engine::kMostTemperature);
+  temperature_->setSingleStep(0.1);
+  temperature_->setKeyboardTracking(false);
+  connect(temperature_, &QDoubleSpinBox::valueChanged, this, &ScopeKnobs::take);
   QPushButton* file = new QPushButton(tr("From a file…"));
   file->setObjectName("scopeFile");
   file->setToolTip(tr("A schedule that versieve calibrate has written"));
@@ -73,6 +84,7 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   fields->addNamed(quiet_label(tr("Schedules")), schedules_);
   fields->addWidget(file);
   fields->addNamed(quiet_label(tr("Requests")), requests_);
+  fields->addNamed(quiet_label(tr("Temperature")), temperature_);
   QHBoxLayout* command = new QHBoxLayout;
   command->addWidget(copy_);
   command->addWidget(command_, 1);
@@ -127,6 +139,7 @@ void ScopeKnobs::take() {
   if (requests_->value() != kUsualRequests) {
     scope.requests = requests_->value();
   }
+  scope.temperature = temperature_->value();
   if (scope != shown_) {
     shown_ = scope;
     Q_EMIT turned(scope);
@@ -144,6 +157,7 @@ void ScopeKnobs::showScope(const PlanScope& scope) {
 void ScopeKnobs::write() {
   const PlanScope& scope = shown_;
   const QSignalBlocker quietly(requests_);
+  const QSignalBlocker as_quietly(temperature_);
   for (const auto& [line, text] : {std::pair{buckets_, QString::fromStdString(scope.buckets)},
                                    std::pair{baseline_, QString::fromStdString(scope.baseline)},
                                    std::pair{schedules_, schedules_text(scope.schedules)}}) {
@@ -152,6 +166,7 @@ void ScopeKnobs::write() {
     }
   }
   requests_->setValue(static_cast<int>(scope.requests.value_or(kUsualRequests)));
+  temperature_->setValue(scope.temperature);
 }
 
 void ScopeKnobs::showCommand(const QString& line, const QString& why) {

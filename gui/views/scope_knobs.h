@@ -1,12 +1,13 @@
 // What a plan goes over, typed as the command takes it: context ranges, the baseline, schedules as
-// text or from files, how many requests intervals are of; and the command that makes the same plan.
-// What cannot be read is said and changes nothing.
+// text or from files, how many requests intervals are of, the temperature of their texts; and the
+// command that makes the same plan. What cannot be read is said and changes nothing.
 #pragma once
 
 #include <QWidget>
 
 #include "gui/models/plan.h"
 
+class QDoubleSpinBox;
 class QLineEdit;
 class QPushButton;
 class QSpinBox;
@@ -28,6 +29,7 @@ class ScopeKnobs : public QWidget {
   QLineEdit& baseline() { return *baseline_; }
   QLineEdit& schedules() { return *schedules_; }
   QSpinBox& requests() { return *requests_; }
+  QDoubleSpinBox& temperature() { return *temperature_; }
   const QString& command() const { return command_line_; }
 
  Q_SIGNALS:
@@ -45,6 +47,7 @@ class ScopeKnobs : public QWidget {
   QLineEdit* baseline_;
   QLineEdit* schedules_;
   QSpinBox* requests_;
+  QDoubleSpinBox* temperature_;
   QPushButton* copy_;
   ElidedText* command_;
   QString command_line_;

@@ -122,6 +122,18 @@ class PairPlanTest : public QObject {
                  line.contains("--schedule '(FR)*'") && line.contains("--requests 7"),
              qPrintable(line));
     exports_what_the_command_plans("scope");
+    // At a temperature that was measured, texts yield less.
+    const auto tokens = [&] {
+      return planner.plan()->chosen.entries.front().evaluation.throughput;
+    };
+    const double greedy = tokens();
+    page().scope().temperature().setValue(0.6);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner.plan()->chosen.temperature == 0.6, kWaitMs);
+    QVERIFY(page().scope().command().contains("--temperature 0.6"));
+    QVERIFY(tokens() < 0.95 * greedy);
+    exports_what_the_command_plans("sampled");
+    page().scope().temperature().setValue(0.0);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner.plan()->chosen.temperature == 0.0, kWaitMs);
     // What cannot be planned is said, and the plan stays as it is.
     QSignalSpy said(&page(), &PlannerPage::said);
     type(page().scope().buckets(), "4096-2048");
