@@ -125,7 +125,7 @@ void rope_append_cpu(const RopeAppendParams<T>& p, int threads);
 // --- spec_sample ---
 // spec_sample on the CPU: speculative sampling of a chain, the reference of every variant.
 
-// T = double, float or Bf16. Computes in double whatever T is.
+// T = double, float, Bf16 or F16. Computes in double whatever T is.
 template <class T>
 void spec_sample_cpu(const SpecSampleParams<T>& p, int threads);
 
@@ -179,7 +179,7 @@ void tree_attention_cpu(const TreeAttentionParams<T>& p, int threads);
 // --- tree_sample ---
 // tree_sample on the CPU: speculative sampling of a tree, the reference of every variant.
 
-// T = double, float or Bf16. Computes in double whatever T is.
+// T = double, float, Bf16 or F16. Computes in double whatever T is.
 template <class T>
 void tree_sample_cpu(const TreeSampleParams<T>& p, int threads);
 

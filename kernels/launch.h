@@ -217,29 +217,44 @@ template <class T>
 void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& context);
 
 // --- spec_sample ---
-// spec_sample on CUDA: which launches a variant is. Both forms decide alike for the same numbers.
+// spec_sample on CUDA: which launches a variant is (model/launches/spec_sample.h says which). Both
+// forms decide alike for the same numbers. T = float, Bf16 or F16.
 
 // What launch_spec_sample needs of context.scratch.
 template <class T>
 std::size_t spec_sample_scratch_bytes(const SpecSampleParams<T>& p);
-// T = float or Bf16. Enqueues, never waits. `exact` and `sigmoid` are the fused launch where it
-// takes the shape, else the baseline's launches with the same results.
+// Enqueues, never waits.
 template <class T>
 void launch_spec_sample(const SpecSampleParams<T>& p, const LaunchContext& context);
 
+// `cuts`: the least logit that is kept of each row, target's rows and then the draft's, or null.
 // One launch a step, laws in memory (baseline.cu).
 template <class T>
 std::size_t spec_baseline_scratch_bytes(const SpecSampleParams<T>& p);
 template <class T>
-void launch_spec_baseline(const SpecSampleParams<T>& p, const LaunchContext& context);
+void launch_spec_baseline(const SpecSampleParams<T>& p, const float* cuts,
+                          const LaunchContext& context);
 
 // A cluster of blocks a position, then the pick of the first rejection (fused.cu).
 template <class T>
-bool spec_fused_takes(const SpecSampleParams<T>& p);
-template <class T>
 std::size_t spec_fused_scratch_bytes(const SpecSampleParams<T>& p);
 template <class T>
-void launch_spec_fused(const SpecSampleParams<T>& p, const LaunchContext& context);
+void launch_spec_fused(const SpecSampleParams<T>& p, const float* cuts,
+                       const LaunchContext& context);
+
+// The least logit of each row that a truncation keeps (row_cuts.cu): of `rows` rows from `first`
+// and `more` rows from `second`. REQUIRES: temperature > 0.
+template <class T>
+struct RowCutsParams {
+  const T* first = nullptr;   // [rows, V]
+  const T* second = nullptr;  // [more, V]
+  std::int64_t rows = 0, more = 0, vocab = 0;
+  double temperature = 1.0;
+  Truncation truncation = {};
+  float* cuts = nullptr;  // [rows + more]
+};
+template <class T>
+void launch_row_cuts(const RowCutsParams<T>& p, const LaunchContext& context);
 
 // --- swiglu ---
 // swiglu and sigmoid on CUDA.
@@ -294,23 +309,27 @@ template <class T>
 void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context);
 
 // --- tree_sample ---
-// tree_sample on CUDA: which launches a variant is. Both forms decide alike for the same numbers.
+// tree_sample on CUDA: which launches a variant is (model/launches/tree_sample.h says which). Both
+// forms decide alike for the same numbers. T = float, Bf16 or F16.
 
-// T = float or Bf16. Enqueues, never waits. `exact` is the fused launch where it takes the shape,
-// else the baseline's launches with the same results.
+// What launch_tree_sample needs of context.scratch.
+template <class T>
+std::size_t tree_sample_scratch_bytes(const TreeSampleParams<T>& p);
+// Enqueues, never waits.
 template <class T>
 void launch_tree_sample(const TreeSampleParams<T>& p, const LaunchContext& context);
 
+// `cuts`: the least logit that is kept of each row, or null.
 // Each test anew over the row (baseline.cu). REQUIRES: samples < 2^16.
 template <class T>
-void launch_tree_baseline(const TreeSampleParams<T>& p, const LaunchContext& context);
+void launch_tree_baseline(const TreeSampleParams<T>& p, const float* cuts,
+                          const LaunchContext& context);
 
 // Clusters of blocks share the nodes, the last one walks (fused.cu). REQUIRES: samples * N <=
 // kLaunchCounters.
 template <class T>
-bool tree_fused_takes(const TreeSampleParams<T>& p);
-template <class T>
-void launch_tree_fused(const TreeSampleParams<T>& p, const LaunchContext& context);
+void launch_tree_fused(const TreeSampleParams<T>& p, const float* cuts,
+                       const LaunchContext& context);
 
 }  // namespace versieve::kernels
 #endif

@@ -320,6 +320,19 @@ struct GumbelTopParams {
   float* log_probability = nullptr;  // [rows, k] or null: log-softmax of the perturbed row
 };
 
+// What is left of a row of logits before it is a law, in this order: the top_k largest logits
+// (0: all), of their law the fewest largest that have a mass of top_p together (1: all), of those
+// the tokens that are at least min_p times as likely as the likeliest (0: all). A token whose logit
+// equals that of the last one kept is kept, too. At temperature 0 the best token alone is left.
+struct Truncation {
+  std::int64_t top_k = 0;
+  double top_p = 1.0;  // in (0, 1]
+  double min_p = 0.0;  // in [0, 1]
+
+  bool cuts() const { return top_k > 0 || top_p < 1.0 || min_p > 0.0; }
+  bool operator==(const Truncation&) const = default;
+};
+
 // kBaseline: a launch a step, laws in memory. kExact: the same decisions for the same numbers, one
 // pass over the logits. kSigmoid: tests and redraws by sigmoids instead of softmax; lossy.
 enum class SpecSampleVariant { kBaseline, kExact, kSigmoid };
@@ -332,13 +345,15 @@ struct SpecSampleParams {
   std::int64_t samples = 1, gamma = 0, vocab = 0;  // R, gamma, V
   double temperature = 1.0;                        // kSigmoid: above 0
   double alpha = -1e3, beta = 1e3;   // kSigmoid: sigmoid((z / T - alpha) / (beta - alpha))
-  const T* target_logits = nullptr;  // [gamma + 1, V]
-  const T* draft_logits = nullptr;   // [gamma, V]
-  const std::int32_t* draft_tokens = nullptr;  // [R, gamma]
-  const SumOf<T>* uniforms = nullptr;          // [R, gamma + 1]
-  std::int32_t* accepted = nullptr;            // [R]
-  std::int32_t* tokens = nullptr;              // [R, gamma + 1], -1 after the last
-  SumOf<T>* tau = nullptr;                     // [R, gamma]
+  const T* target_logits = nullptr;  // [B, gamma + 1, V]
+  const T* draft_logits = nullptr;   // [B, gamma, V]
+  const std::int32_t* draft_tokens = nullptr;  // [B, R, gamma]
+  const SumOf<T>* uniforms = nullptr;          // [B, R, gamma + 1]
+  std::int32_t* accepted = nullptr;            // [B, R]
+  std::int32_t* tokens = nullptr;              // [B, R, gamma + 1], -1 after the last
+  SumOf<T>* tau = nullptr;                     // [B, R, gamma]
+  std::int64_t batch = 1;                      // B sequences, of R samples each
+  Truncation truncation = {};                  // of both models' rows
 };
 
 enum class TreeSampleVariant { kBaseline, kExact };  // as SpecSampleVariant
@@ -358,6 +373,7 @@ struct TreeSampleParams {
   std::int32_t* tokens = nullptr;        // [R, N], -1 after accepted + 1
   std::int32_t* path = nullptr;          // [R, N], accepted node indices, -1 after
   SumOf<T>* tau = nullptr;               // [R, N]
+  Truncation truncation = {};
 };
 
 // Work that was enqueued once and can be enqueued again: on a GPU a graph. Pointers and sizes are
@@ -426,6 +442,9 @@ class Ops {
   virtual void token_list(const TokenListParams& p) = 0;
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
+  // The same of logits in f16, whatever T is.
+  virtual void spec_sample_f16(const SpecSampleParams<F16>& p) = 0;
+  virtual void tree_sample_f16(const TreeSampleParams<F16>& p) = 0;
   virtual void grow_tree(const GrowTreeParams& p) = 0;
   // top_logits of level p.level's frontier (k = p.branch) and then grow_tree of what it lists;
   // both name the same list, which may stay unwritten where one launch does both.

@@ -163,14 +163,10 @@ class CpuOps final : public Ops<T> {
     observed("token_list", traffic::token_list(p.lists, p.length),
              [&] { token_list_cpu(p, threads_); });
   }
-  void spec_sample(const SpecSampleParams<T>& p) override {
-    observed("spec_sample", traffic::softmax_rows(2 * p.gamma + 1, p.vocab, kBytes),
-             [&] { spec_sample_cpu(p, threads_); });
-  }
-  void tree_sample(const TreeSampleParams<T>& p) override {
-    observed("tree_sample", traffic::softmax_rows(p.num_nodes, p.vocab, kBytes),
-             [&] { tree_sample_cpu(p, threads_); });
-  }
+  void spec_sample(const SpecSampleParams<T>& p) override { sample(p); }
+  void tree_sample(const TreeSampleParams<T>& p) override { sample(p); }
+  void spec_sample_f16(const SpecSampleParams<F16>& p) override { sample(p); }
+  void tree_sample_f16(const TreeSampleParams<F16>& p) override { sample(p); }
   void draft_token_rows(const DraftLevelsParams<T>&, SumOf<T>*) override {
     VERSIEVE_ASSERT(false, "the CPU runs a draft's levels op by op");
   }
@@ -195,6 +191,16 @@ class CpuOps final : public Ops<T> {
   }
 
  private:
+  template <class E>
+  void sample(const SpecSampleParams<E>& p) {
+    observed("spec_sample", traffic::softmax_rows(p.batch * (2 * p.gamma + 1), p.vocab, sizeof(E)),
+             [&] { spec_sample_cpu(p, threads_); });
+  }
+  template <class E>
+  void sample(const TreeSampleParams<E>& p) {
+    observed("tree_sample", traffic::softmax_rows(p.num_nodes, p.vocab, sizeof(E)),
+             [&] { tree_sample_cpu(p, threads_); });
+  }
   static constexpr std::int64_t kBytes = sizeof(T);
 
   template <class Call>

@@ -218,11 +218,10 @@ class CudaOps final : public Ops<T> {
     reserve(token_list_scratch_bytes(p));
     launch_token_list(p, context_);
   }
-  void spec_sample(const SpecSampleParams<T>& p) override {
-    reserve(spec_sample_scratch_bytes(p));
-    launch_spec_sample(p, context_);
-  }
-  void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void spec_sample(const SpecSampleParams<T>& p) override { sample(p); }
+  void tree_sample(const TreeSampleParams<T>& p) override { sample(p); }
+  void spec_sample_f16(const SpecSampleParams<F16>& p) override { sample(p); }
+  void tree_sample_f16(const TreeSampleParams<F16>& p) override { sample(p); }
   void draft_token_rows(const DraftLevelsParams<T>& p, SumOf<T>* rows) override {
     if constexpr (std::is_same_v<T, Bf16>) {
       launch_draft_token_rows(p, rows, context_);
@@ -261,6 +260,16 @@ class CudaOps final : public Ops<T> {
   cudaStream_t stream() const { return context_.stream; }
 
  private:
+  template <class E>
+  void sample(const SpecSampleParams<E>& p) {
+    reserve(spec_sample_scratch_bytes(p));
+    launch_spec_sample(p, context_);
+  }
+  template <class E>
+  void sample(const TreeSampleParams<E>& p) {
+    reserve(tree_sample_scratch_bytes(p));
+    launch_tree_sample(p, context_);
+  }
   void reserve(std::size_t bytes) {
     if (bytes <= context_.scratch_bytes) {
       return;

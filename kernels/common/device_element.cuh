@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include "kernels/common/element.h"
 
@@ -17,6 +18,10 @@ __device__ inline float device_float(float x) {
 }
 __device__ inline float device_float(Bf16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
+}
+
+__device__ inline float device_float(F16 x) {
+  return __half2float(__ushort_as_half(x.bits));
 }
 
 template <class T>
@@ -48,6 +53,16 @@ __device__ inline void unpack<Bf16>(const uint4& word, float (&x)[8]) {
   for (int i = 0; i < 4; ++i) {
     x[2 * i] = __uint_as_float(pairs[i] << 16);
     x[2 * i + 1] = __uint_as_float(pairs[i] & 0xFFFF0000U);
+  }
+}
+template <>
+__device__ inline void unpack<F16>(const uint4& word, float (&x)[8]) {
+  const unsigned pairs[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&pairs[i]));
+    x[2 * i] = pair.x;
+    x[2 * i + 1] = pair.y;
   }
 }
 

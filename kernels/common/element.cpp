@@ -10,6 +10,8 @@ const char* name_of(Dtype dtype) {
       return "f32";
     case Dtype::kBf16:
       return "bf16";
+    case Dtype::kF16:
+      return "f16";
   }
   return "";
 }

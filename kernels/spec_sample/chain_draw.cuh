@@ -11,10 +11,11 @@ namespace versieve::kernels {
 template <class T, bool kSigmoid>
 __device__ __noinline__ void draw_slowly(const Position<T, kSigmoid>& here, ChainShared& shared) {
   const ChainSetting<T>& a = here.a;
-  const std::int64_t step = std::int64_t{gridDim.y} * 32;
-  for (std::int64_t base = std::int64_t{blockIdx.y} * 32; base < a.s.samples; base += step) {
-    for (std::int64_t sample = base; sample < base + 32 && sample < a.s.samples; ++sample) {
-      const Proposal x(a.s, here.c, sample);
+  const unsigned step = gridDim.y * 32;
+  const SampleRange samples = here.samples();
+  for (unsigned base = samples.first + blockIdx.y * 32; base < samples.end; base += step) {
+    for (unsigned sample = base; sample < base + 32 && sample < samples.end; ++sample) {
+      const Proposal x(a.s, here.c, sample, samples);
       if (!here.past_drafts() &&
           here.test(x.token, x.gather(here.z()), shared.rows).accepts(x.test)) {
         continue;
@@ -38,12 +39,12 @@ __device__ __noinline__ void draw_slowly(const Position<T, kSigmoid>& here, Chai
   }
 }
 
-// Weights of the draw in place of the target's logits (sigmoid) or weights; returns the warp's sum.
+// Weights of the draw in place of the target's logits (sigmoid) or weights, a round; returns `sum`
+// and the lane's.
 template <bool kSigmoid, class T>
 __device__ float draw_weights(const ChainSetting<T>& a, bool past_drafts, float target_factor,
                               float draft_factor, float (&p)[kLaneElements],
-                              const float (&q)[kLaneElements]) {
-  float sum = 0.0F;
+                              const float (&q)[kLaneElements], float sum) {
 #pragma unroll
   for (int j = 0; j < kLaneElements; ++j) {
     if (past_drafts) {
@@ -56,10 +57,10 @@ __device__ float draw_weights(const ChainSetting<T>& a, bool past_drafts, float 
     }
     sum += p[j];
   }
-  return warp_sum(sum);
+  return sum;
 }
 
-// Weights again from the logits of a chunk whose statistics are known.
+// Weights again from the logits of a round whose chunk's statistics are known.
 template <class T>
 __device__ void weigh_again(float (&z)[kLaneElements], int first, const LawStat& chunk,
                             const LawScale& scale) {
@@ -76,12 +77,13 @@ __device__ void weigh_again(float (&z)[kLaneElements], int first, const LawStat&
 // Draws, from the weights in registers, for those of the 32 samples from `base` on that draw here:
 // drawing() says which, and is asked only where a draw would hit this warp's chunk. `draw`: the
 // uniform of the lane's sample.
-template <class T, bool kSigmoid, class Drawing>
-__device__ void draw_batch(const Position<T, kSigmoid>& here, std::int64_t base, float draw,
+template <class T, bool kSigmoid, int kRounds, class Drawing>
+__device__ void draw_batch(const Position<T, kSigmoid>& here, unsigned base, float draw,
                            const Drawing& drawing, const DrawRange<float>& tile, int chunk,
-                           const float (&weights)[kLaneElements], const ChainShared& shared) {
+                           const float (&weights)[kRounds][kLaneElements],
+                           const ChainShared& shared) {
   const float aim = draw * tile.total;
-  const bool any = base + static_cast<int>(threadIdx.x % 32) < here.a.s.samples;
+  const bool any = base + threadIdx.x % 32 < here.samples().end;
   if (!__any_sync(0xFFFFFFFFU, any && tile.hit(aim))) {
     return;
   }
@@ -93,7 +95,7 @@ __device__ void draw_batch(const Position<T, kSigmoid>& here, std::int64_t base,
     hits &= hits - 1;
     const int token = register_draw<T>(weights, chunk, here.a.cut, range.before,
                                        __shfl_sync(0xFFFFFFFFU, aim, hit));
-    report_draw(here, base + hit, token);
+    report_draw(here, base + static_cast<unsigned>(hit), token);
   }
 }
 

@@ -26,13 +26,16 @@ struct ChainSetting {
   LawScale scale;
   SigmoidLaw sigmoid;
   bool words = false;  // rows are whole 16-byte words
+  const float* cuts =
+      nullptr;  // least logits kept: [B (gamma + 1)] of the target, [B gamma]; or null
   __host__ __device__ bool by_sigmoid() const { return s.variant == SpecSampleVariant::kSigmoid; }
 };
 
 template <class T>
-ChainSetting<T> chain_setting(const SpecSampleParams<T>& s) {
+ChainSetting<T> chain_setting(const SpecSampleParams<T>& s, const float* cuts) {
   const auto at = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p); };
   ChainSetting<T> c{.s = s, .cut = cut_law(s.vocab), .scale = law_scale(s.temperature)};
+  c.cuts = cuts;
   const double width = s.beta - s.alpha;
   c.sigmoid = {1.0 / (s.temperature * width), -s.alpha / width};
   c.words = s.vocab % kWordElements<T> == 0 && (at(s.target_logits) | at(s.draft_logits)) % 16 == 0;
@@ -101,24 +104,41 @@ __device__ inline float sigmoid_residual(float target_logit, float draft_logit, 
   return share < 5.5e-17F ? 0.0F : __fmul_rn(share, __fdividef(1.0F, 1.0F + __expf(-a)));
 }
 
-// Loads of the logits of position c.
+// Loads of the logits of a sequence's position c.
 template <class T>
 struct PositionLogits {
   const T* target = nullptr;  // [V]
   const T* draft = nullptr;   // [V], or null: the position after all drafts
   int vocab = 0;
   bool words = false;
+  float target_least = -INFINITY, draft_least = -INFINITY;
 
-  __device__ PositionLogits(const ChainSetting<T>& a, std::int64_t c)
-      : target(a.s.target_logits + c * a.s.vocab),
-        draft(c < a.s.gamma ? a.s.draft_logits + c * a.s.vocab : nullptr),
-        vocab(a.cut.vocab),
-        words(a.words) {}
+  // 32-bit factors: registers are short.
+  __device__ PositionLogits(const ChainSetting<T>& a, int sequence, int c) : vocab(a.cut.vocab) {
+    const int gamma = static_cast<int>(a.s.gamma);
+    const int target_row = sequence * (gamma + 1) + c;
+    const int draft_row = target_row - sequence;
+    words = a.words;
+    target = a.s.target_logits + std::int64_t{target_row} * vocab;
+    draft = c < gamma ? a.s.draft_logits + std::int64_t{draft_row} * vocab : nullptr;
+    if (a.cuts != nullptr) {
+      target_least = a.cuts[target_row];
+      draft_least =
+          c < gamma ? a.cuts[static_cast<int>(a.s.batch) * (gamma + 1) + draft_row] : -INFINITY;
+    }
+  }
   __device__ void load_target(int first, float (&z)[kLaneElements]) const {
     load_round(target, first, vocab, words, z);
+    keep_from(target_least, z);
   }
   __device__ void load_draft(int first, float (&z)[kLaneElements]) const {
     load_round(draft, first, vocab, words, z);
+    keep_from(draft_least, z);
+  }
+  // Both logits of a token.
+  __device__ float2 both(int token) const {
+    return {keep_from(target_least, load_f32(target + token)),
+            keep_from(draft_least, load_f32(draft + token))};
   }
 };
 

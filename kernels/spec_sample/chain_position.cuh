@@ -15,7 +15,8 @@ inline constexpr std::int32_t kAccepted = -1;  // instead of a drawn token
 // Where drawn tokens go.
 struct ChainResults {
   ChainVotes* votes = nullptr;    // or null
-  std::int32_t* drawn = nullptr;  // [R, gamma + 1]; without votes
+  std::int32_t* drawn = nullptr;  // [B, R, gamma + 1]; without votes
+  bool known = false;             // who draws is its sample's first rejection: no votes, no `drawn`
 };
 
 // What the warps of a block share, registers being short.
@@ -31,9 +32,17 @@ struct ChainShared {
   BlockLawShared law;
 };
 
+// Of all sequences' samples, fewer than 2^31, one after the other, those of one sequence.
+struct SampleRange {
+  unsigned first = 0, end = 0;
+
+  // The lane's of this block's first batch of 32.
+  __device__ unsigned of_lane() const { return first + blockIdx.y * 32 + threadIdx.x % 32; }
+};
+
 // What a lane's sample brings to a position.
 struct Proposal {
-  std::int64_t sample = 0;
+  unsigned sample = 0;
   bool any = false;
   int token = 0;
   float test = 0.0F;  // its uniform
@@ -41,8 +50,8 @@ struct Proposal {
 
   Proposal() = default;
   template <class T>
-  __device__ Proposal(const SpecSampleParams<T>& s, std::int64_t c, std::int64_t index)
-      : sample(index), any(index < s.samples) {
+  __device__ Proposal(const SpecSampleParams<T>& s, int c, unsigned index, const SampleRange& range)
+      : sample(index), any(index < range.end) {
     if (any) {
       const float* uniforms = s.uniforms + sample * (s.gamma + 1);
       draw = uniforms[s.gamma];
@@ -59,15 +68,15 @@ struct Proposal {
     shared.test[lane] = test;
     shared.draw[lane] = draw;
   }
-  __device__ Proposal(const ChainShared& shared, std::int64_t samples)
-      : sample(std::int64_t{blockIdx.y} * 32 + static_cast<int>(threadIdx.x) % 32),
-        any(sample < samples),
+  __device__ Proposal(const ChainShared& shared, const SampleRange& range)
+      : sample(range.of_lane()),
+        any(sample < range.end),
         token(shared.token[threadIdx.x % 32]),
         test(shared.test[threadIdx.x % 32]),
         draw(shared.draw[threadIdx.x % 32]) {}
   template <class T>
   __device__ float2 gather(const PositionLogits<T>& z) const {
-    return {load_f32(z.target + token), load_f32(z.draft + token)};
+    return z.both(token);
   }
 };
 
@@ -79,10 +88,17 @@ struct Position {
   int c;
   unsigned parity = 0;
 
+  // Of the batch; read where it is used, for registers are short.
+  __device__ static int sequence() { return static_cast<int>(blockIdx.z); }
+
   __device__ bool past_drafts() const { return c == a.s.gamma; }
   __device__ bool by_softmax() const { return !kSigmoid || past_drafts(); }
   // Made anew where it is used: registers are short.
-  __device__ PositionLogits<T> z() const { return PositionLogits<T>(a, c); }
+  __device__ PositionLogits<T> z() const { return PositionLogits<T>(a, sequence(), c); }
+  __device__ SampleRange samples() const {
+    const unsigned count = static_cast<unsigned>(a.s.samples);
+    return {blockIdx.z * count, (blockIdx.z + 1) * count};
+  }
   // `law`: of both rows; exact.
   __device__ TokenTest test(int token, float2 logits, const RowPair& law) const {
     if constexpr (kSigmoid) {
@@ -114,17 +130,17 @@ __device__ bool test_sample(const Position<T, kSigmoid>& here, const Proposal& x
 
 // By one warp: a token drawn for `sample` here.
 template <class T, bool kSigmoid>
-__device__ void report_draw(const Position<T, kSigmoid>& here, std::int64_t sample, int token) {
+__device__ void report_draw(const Position<T, kSigmoid>& here, unsigned sample, int token) {
   const SpecSampleParams<T>& s = here.a.s;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (here.results.votes == nullptr) {
+  if (here.results.votes == nullptr && !here.results.known) {
     if (lane == 0) {
       here.results.drawn[sample * (s.gamma + 1) + here.c] = token;
     }
     return;
   }
   const std::int32_t drafted = lane < here.c ? s.draft_tokens[sample * s.gamma + lane] : 0;
-  if (here.c > 0 &&
+  if (here.c > 0 && !here.results.known &&
       !all_accepted_before(*here.results.votes, here.parity, static_cast<int>(sample), here.c)) {
     return;
   }

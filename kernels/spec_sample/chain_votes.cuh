@@ -1,7 +1,7 @@
 // Votes of a chain's positions, in memory that launches of one stream hand on: which have been
 // tested and which accept, a word a sample. There are two sets of words; launches take turns by the
-// parity of `launches`. The position after all drafts closes a launch: once all have voted it
-// clears the other set, which nobody uses any more, and counts the launch.
+// parity of `launches`. The last sequence's position after all drafts closes a launch: once all
+// have voted it clears the other set, which nobody uses any more, and counts the launch.
 #pragma once
 
 #include <cuda/atomic>
@@ -43,11 +43,13 @@ __device__ inline bool all_accepted_before(ChainVotes& votes, unsigned parity, i
   return (word >> 32 & before) == before;
 }
 
-// By one warp of the position after all drafts.
-__device__ inline void close_votes(ChainVotes& votes, unsigned parity, int samples, int gamma) {
+// By one warp of the position after all drafts of the last sequence. The same position of the
+// others votes, too, so that everyone has read the parity.
+__device__ inline void close_votes(ChainVotes& votes, unsigned parity, int samples, int batch,
+                                   int gamma) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane < samples) {
-    all_accepted_before(votes, parity, lane, gamma);
+  if (lane < samples * batch) {
+    all_accepted_before(votes, parity, lane, lane < samples * (batch - 1) ? gamma + 1 : gamma);
   }
   votes.word[parity ^ 1U][lane] = 0;  // the launch before may have had more samples
   __syncwarp();

@@ -112,6 +112,19 @@ __device__ inline void load_round(const T* row, int first, int vocab, bool words
   }
 }
 
+// A lane's elements without those below `least`.
+__device__ inline void keep_from(float least, float (&z)[kLaneElements]) {
+  if (least > -INFINITY) {
+#pragma unroll
+    for (int j = 0; j < kLaneElements; ++j) {
+      z[j] = z[j] >= least ? z[j] : -INFINITY;
+    }
+  }
+}
+__device__ inline float keep_from(float least, float z) {
+  return z >= least ? z : -INFINITY;
+}
+
 // Brings a lane's part of a round into the second-level cache.
 template <class T>
 __device__ inline void call_for_round(const T* row, int first, int vocab) {
@@ -175,6 +188,45 @@ __device__ inline LawStat weigh_round(float (&z)[kLaneElements], int first, cons
     return {largest, __int_as_float(lowest)};
   }
   return {largest, warp_sum(weigh(z, largest, scale.per_logit))};
+}
+
+// The same of a chunk whose rounds, from the row's `first` on, are held side by side; bits are
+// those of chunk_stat.
+template <class T, int kRounds>
+__device__ inline LawStat weigh_chunk(float (&z)[kRounds][kLaneElements], int first,
+                                      const LawScale& scale) {
+  if constexpr (kRounds == 1) {
+    return weigh_round<T>(z[0], first, scale);
+  } else {
+    float largest = lane_largest(z[0]);
+#pragma unroll
+    for (int r = 1; r < kRounds; ++r) {
+      largest = fmaxf(largest, lane_largest(z[r]));
+    }
+    largest = warp_largest(largest);
+    int lowest = INT_MAX;
+    float sum = 0.0F;
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      if (scale.one_hot) {
+        lowest = min(lowest, lowest_index<T>(z[r], first + r * kRoundElements, largest));
+      } else {
+        sum += weigh(z[r], largest, scale.per_logit);
+      }
+    }
+    if (!scale.one_hot) {
+      return {largest, warp_sum(sum)};
+    }
+    lowest = __reduce_min_sync(0xFFFFFFFFU, lowest);
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+#pragma unroll
+      for (int j = 0; j < kLaneElements; ++j) {
+        z[r][j] = element_index<T>(first + r * kRoundElements, j) == lowest ? 1.0F : 0.0F;
+      }
+    }
+    return {largest, __int_as_float(lowest)};
+  }
 }
 
 // A chunk of any number of rounds: load(round, z) gives a lane's logits.

@@ -1,8 +1,8 @@
 // Laws and draws of a row, or of a pair of rows side by side, by a cluster of blocks: a tile of the
-// vocabulary a block, a chunk of 512 elements a warp, in its registers. Two exchanges between the
-// blocks: each block pushes its part to all, a barrier in the receiver counts the bytes. A block
-// that has passed an exchange may push the next one's; no block ends before all has come that is
-// pushed to it. Bits are those of chunk_law.cuh.
+// vocabulary a block, a chunk of one or two rounds of 512 elements a warp, in its registers. Two
+// exchanges between the blocks: each block pushes its part to all, a barrier in the receiver counts
+// the bytes. A block that has passed an exchange may push the next one's; no block ends before all
+// has come that is pushed to it. Bits are those of chunk_law.cuh.
 #pragma once
 
 #include "kernels/ptx/cluster.cuh"
@@ -171,14 +171,20 @@ __device__ inline DrawRange<float> chunk_range(const DrawRange<float>& tile,
 }
 
 // A draw from the weights in a warp's registers.
-template <class T>
-__device__ inline int register_draw(const float (&weights)[kLaneElements], int chunk,
+template <class T, int kRounds>
+__device__ inline int register_draw(const float (&weights)[kRounds][kLaneElements], int chunk,
                                     const LawCut& cut, float before, float target) {
   return chunk_draw<T, float>(
-      [&weights](int, float(&w)[kLaneElements]) {
+      [&](int first, float(&w)[kLaneElements]) {
+        const int round = first / kRoundElements - chunk * kRounds;
 #pragma unroll
-        for (int j = 0; j < kLaneElements; ++j) {
-          w[j] = weights[j];
+        for (int r = 0; r < kRounds; ++r) {
+          if (r == round) {
+#pragma unroll
+            for (int j = 0; j < kLaneElements; ++j) {
+              w[j] = weights[r][j];
+            }
+          }
         }
       },
       chunk, cut, before, target);

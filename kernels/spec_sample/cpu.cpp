@@ -11,7 +11,7 @@
 namespace versieve::kernels {
 namespace {
 
-// What the samples of one call share.
+// What the samples of one sequence share.
 struct ChainLaws {
   std::vector<std::vector<double>> softmax;   // the target's softmax: gamma + 1 rows
   std::vector<std::vector<double>> target;    // p: gamma rows, softmax or sigmoids
@@ -23,9 +23,9 @@ struct ChainLaws {
 template <class T>
 std::vector<double> tested_row(const SpecSampleParams<T>& p, const T* logits) {
   if (p.variant == SpecSampleVariant::kSigmoid) {
-    return sigmoid_row(logits, p.vocab, {p.temperature, p.alpha, p.beta});
+    return sigmoid_row(logits, p.vocab, {p.temperature, p.alpha, p.beta}, p.truncation);
   }
-  return softmax_row(logits, p.vocab, p.temperature);
+  return softmax_row(logits, p.vocab, p.temperature, p.truncation);
 }
 
 std::vector<double> residual_of(const std::vector<double>& target,
@@ -38,15 +38,17 @@ std::vector<double> residual_of(const std::vector<double>& target,
 }
 
 template <class T>
-ChainLaws chain_laws(const SpecSampleParams<T>& p) {
+ChainLaws chain_laws(const SpecSampleParams<T>& p, std::int64_t sequence) {
   ChainLaws laws;
+  const T* const target = p.target_logits + sequence * (p.gamma + 1) * p.vocab;
+  const T* const draft = p.draft_logits + sequence * p.gamma * p.vocab;
   for (std::int64_t c = 0; c <= p.gamma; ++c) {
-    laws.softmax.push_back(softmax_row(p.target_logits + c * p.vocab, p.vocab, p.temperature));
+    laws.softmax.push_back(softmax_row(target + c * p.vocab, p.vocab, p.temperature, p.truncation));
   }
   for (std::size_t c = 0; c < static_cast<std::size_t>(p.gamma); ++c) {
     const std::int64_t first = static_cast<std::int64_t>(c) * p.vocab;
-    laws.target.push_back(tested_row(p, p.target_logits + first));
-    laws.draft.push_back(tested_row(p, p.draft_logits + first));
+    laws.target.push_back(tested_row(p, target + first));
+    laws.draft.push_back(tested_row(p, draft + first));
     laws.residual.push_back(residual_of(laws.target[c], laws.draft[c]));
   }
   return laws;
@@ -92,17 +94,22 @@ void sample_chain(const SpecSampleParams<T>& p, const ChainLaws& laws, std::int6
 
 template <class T>
 void spec_sample_cpu(const SpecSampleParams<T>& p, int threads) {
-  VERSIEVE_ASSERT(p.samples >= 1 && p.gamma >= 0 && p.vocab >= 1, "spec_sample needs a vocabulary");
+  VERSIEVE_ASSERT(p.samples >= 1 && p.gamma >= 0 && p.vocab >= 1 && p.batch >= 1,
+                  "spec_sample needs a vocabulary");
   VERSIEVE_ASSERT(
       p.variant != SpecSampleVariant::kSigmoid || (p.temperature > 0.0 && p.alpha < p.beta),
       "sigmoids need a temperature and alpha below beta");
-  const ChainLaws laws = chain_laws(p);
-  parallel_for(p.samples, p.samples * p.vocab < kSmallElements ? 1 : threads,
-               [&](std::int64_t sample) { sample_chain(p, laws, sample); });
+  for (std::int64_t sequence = 0; sequence < p.batch; ++sequence) {
+    const ChainLaws laws = chain_laws(p, sequence);
+    parallel_for(
+        p.samples, p.samples * p.vocab < kSmallElements ? 1 : threads,
+        [&](std::int64_t sample) { sample_chain(p, laws, sequence * p.samples + sample); });
+  }
 }
 
 template void spec_sample_cpu<double>(const SpecSampleParams<double>&, int);
 template void spec_sample_cpu<float>(const SpecSampleParams<float>&, int);
 template void spec_sample_cpu<Bf16>(const SpecSampleParams<Bf16>&, int);
+template void spec_sample_cpu<F16>(const SpecSampleParams<F16>&, int);
 
 }  // namespace versieve::kernels

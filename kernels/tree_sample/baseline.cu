@@ -59,11 +59,13 @@ template <class T>
 struct RemainingLogits {
   const TreeSetting<T>* a;
   const T* row;
+  float least;
   const std::int32_t* tokens;
   int count;
 
   __device__ void operator()(int first, float (&z)[kLaneElements]) const {
     load_round(row, first, a->cut.vocab, a->words, z);
+    keep_from(least, z);
     for (int i = 0; i < count; ++i) {
       leave_out<T>(z, first, tokens[i]);
     }
@@ -89,7 +91,8 @@ __global__ void __launch_bounds__(kLawThreads, 1)
   if (count == 0) {
     return;
   }
-  RemainingLogits<T> logits{&a, s.target_logits + node * s.vocab, tree.children_tokens, 0};
+  RemainingLogits<T> logits{&a, s.target_logits + node * s.vocab, a.least(node),
+                            tree.children_tokens, 0};
   const LawStat whole = block_law<T>(logits, a.cut, a.scale, shared);
   LawStat left = whole;
   for (int c = 0; c < count; ++c) {
@@ -102,8 +105,10 @@ __global__ void __launch_bounds__(kLawThreads, 1)
       logits.count = c;
       left = block_law<T>(logits, a.cut, a.scale, shared);
     }
-    const float tau =
-        repeated ? 0.0F : node_tau(token, load_f32(logits.row + token), whole, left, a.scale);
+    const float tau = repeated
+                          ? 0.0F
+                          : node_tau(token, keep_from(logits.least, load_f32(logits.row + token)),
+                                     whole, left, a.scale);
     if (threadIdx.x == 0) {
       s.tau[sample * n + tree.children[c]] = tau;
     }
@@ -136,7 +141,8 @@ __global__ void __launch_bounds__(kLawThreads, 1)
     }
   }
   const int count = list_children(tree, n, node);
-  RemainingLogits<T> logits{&a, s.target_logits + node * s.vocab, tree.children_tokens, 0};
+  RemainingLogits<T> logits{&a, s.target_logits + node * s.vocab, a.least(node),
+                            tree.children_tokens, 0};
   if (count > 0 && !a.scale.one_hot) {
     const LawStat whole = block_law<T>(logits, a.cut, a.scale, shared);
     logits.count = count;
@@ -159,9 +165,10 @@ __global__ void __launch_bounds__(kLawThreads, 1)
 }  // namespace
 
 template <class T>
-void launch_tree_baseline(const TreeSampleParams<T>& p, const LaunchContext& context) {
+void launch_tree_baseline(const TreeSampleParams<T>& p, const float* cuts,
+                          const LaunchContext& context) {
   VERSIEVE_ASSERT(p.num_nodes <= kMaxNodes, "a tree lies in shared memory");
-  const TreeSetting<T> a = tree_setting(p);
+  const TreeSetting<T> a = tree_setting(p, cuts);
   const std::size_t shared_bytes = static_cast<std::size_t>(p.num_nodes) * 4 * sizeof(std::int32_t);
   check(cudaFuncSetAttribute(tree_tau_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(shared_bytes)));
@@ -181,7 +188,11 @@ void launch_tree_baseline(const TreeSampleParams<T>& p, const LaunchContext& con
   check(cudaGetLastError());
 }
 
-template void launch_tree_baseline<float>(const TreeSampleParams<float>&, const LaunchContext&);
-template void launch_tree_baseline<Bf16>(const TreeSampleParams<Bf16>&, const LaunchContext&);
+template void launch_tree_baseline<float>(const TreeSampleParams<float>&, const float*,
+                                          const LaunchContext&);
+template void launch_tree_baseline<Bf16>(const TreeSampleParams<Bf16>&, const float*,
+                                         const LaunchContext&);
+template void launch_tree_baseline<F16>(const TreeSampleParams<F16>&, const float*,
+                                        const LaunchContext&);
 
 }  // namespace versieve::kernels

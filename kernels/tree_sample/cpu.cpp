@@ -22,7 +22,8 @@ TreeLaws tree_laws(const TreeSampleParams<T>& p) {
   TreeLaws laws;
   laws.children.resize(static_cast<std::size_t>(p.num_nodes));
   for (std::int64_t i = 0; i < p.num_nodes; ++i) {
-    laws.law.push_back(softmax_row(p.target_logits + i * p.vocab, p.vocab, p.temperature));
+    laws.law.push_back(
+        softmax_row(p.target_logits + i * p.vocab, p.vocab, p.temperature, p.truncation));
     if (i > 0) {
       VERSIEVE_ASSERT(p.parent[i] >= 0 && p.parent[i] < i, "a parent stands before its child");
       laws.children[static_cast<std::size_t>(p.parent[i])].push_back(i);
@@ -103,5 +104,6 @@ void tree_sample_cpu(const TreeSampleParams<T>& p, int threads) {
 template void tree_sample_cpu<double>(const TreeSampleParams<double>&, int);
 template void tree_sample_cpu<float>(const TreeSampleParams<float>&, int);
 template void tree_sample_cpu<Bf16>(const TreeSampleParams<Bf16>&, int);
+template void tree_sample_cpu<F16>(const TreeSampleParams<F16>&, int);
 
 }  // namespace versieve::kernels

@@ -1,11 +1,11 @@
 // tree_sample, variant `exact`: one launch, one pass over the rows of nodes that have children.
 // Grid: clusters of 4 to 16 blocks share out the inner nodes (x) of each sample (y). A warp takes
-// chunks of 512 logits and sends their statistics to the first block of its cluster, which tests
-// the node's children and draws in case none passes (tree_row.cuh), while the others ask for the
-// next node's logits. A note of it goes to memory; the first cluster, which has the root, follows
-// the notes; where the path ends at an inner node its draw is there, at a leaf the cluster draws
-// from the leaf's row.
-// Bits are those of baseline.cu. Moves (inner nodes + 1) V logits once; bound by latencies.
+// chunks of 512 or 1,024 logits and sends their statistics to the first block of its cluster, which
+// tests the node's children and draws in case none passes (tree_row.cuh), while the others ask for
+// the next node's logits. A note of it goes to memory; the first cluster, which has the root,
+// follows the notes; where the path ends at an inner node its draw is there, at a leaf the cluster
+// draws from the leaf's row. Bits are those of baseline.cu. Moves (inner nodes + 1) V logits once;
+// bound by latencies.
 #include <algorithm>
 
 #include "kernels/common/cuda_check.h"
@@ -51,14 +51,15 @@ __device__ void load_tree(const TreeSampleParams<T>& s, std::int64_t sample, Tre
   __syncthreads();
 }
 
-// By all threads: this block's chunks of a row, to the first block.
-template <class T>
+// By all threads: this block's chunks of a row, of one or two rounds, to the first block.
+template <class T, int kRounds>
 class ChunkReader {
  public:
-  __device__ ChunkReader(const TreeSetting<T>& a, Place place, const T* row)
+  __device__ ChunkReader(const TreeSetting<T>& a, Place place, const T* row, float least)
       : a_(a),
         place_(place),
         row_(row),
+        least_(least),
         chunk_(place.rank * block_chunks(place, a.cut) + static_cast<int>(threadIdx.x) / 32),
         end_(min((place.rank + 1) * block_chunks(place, a.cut), a.cut.chunks)) {
     load(chunk_, z_);
@@ -67,31 +68,47 @@ class ChunkReader {
   __device__ void send(TreeShared& shared) {
     const int warps = static_cast<int>(blockDim.x) / 32;
     for (; chunk_ < end_; chunk_ += warps) {
-      float next[kLaneElements];
-      load(chunk_ + warps, next);
-      const LawStat stat = weigh_round<T>(z_, chunk_ * kRoundElements, a_.scale);
-      if (threadIdx.x % 32 == 0) {
-        push(place_, &shared.chunk[chunk_], stat, 0, shared.pushed);
-      }
+      if constexpr (kRounds == 1) {
+        float next[kRounds][kLaneElements];
+        load(chunk_ + warps, next);
+        send_chunk(shared);
 #pragma unroll
-      for (int j = 0; j < kLaneElements; ++j) {
-        z_[j] = next[j];
+        for (int j = 0; j < kLaneElements; ++j) {
+          z_[0][j] = next[0][j];
+        }
+      } else {  // two rounds are enough on their way
+        send_chunk(shared);
+        load(chunk_ + warps, z_);
       }
     }
   }
 
  private:
-  __device__ void load(int chunk, float (&z)[kLaneElements]) const {
+  __device__ void send_chunk(TreeShared& shared) {
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      keep_from(least_, z_[r]);
+    }
+    const LawStat stat = weigh_chunk<T>(z_, chunk_ * kRounds * kRoundElements, a_.scale);
+    if (threadIdx.x % 32 == 0) {
+      push(place_, &shared.chunk[chunk_], stat, 0, shared.pushed);
+    }
+  }
+  __device__ void load(int chunk, float (&z)[kRounds][kLaneElements]) const {
     if (chunk < end_) {
-      load_round(row_, chunk * kRoundElements, a_.cut.vocab, a_.words, z);
+#pragma unroll
+      for (int r = 0; r < kRounds; ++r) {
+        load_round(row_, (chunk * kRounds + r) * kRoundElements, a_.cut.vocab, a_.words, z[r]);
+      }
     }
   }
 
   const TreeSetting<T>& a_;
   Place place_;
   const T* row_;
+  float least_;
   int chunk_, end_;
-  float z_[kLaneElements] = {};
+  float z_[kRounds][kLaneElements] = {};
 };
 
 // By the first block, once the row's chunks are there: tests and draw of a node into shared.next
@@ -109,7 +126,8 @@ __device__ void judge_node(const TreeSetting<T>& a, std::int64_t sample, int nod
   const int warp = static_cast<int>(threadIdx.x) / 32;
   if (warp == 0) {
     const float u = shared.uniform[a.s.num_nodes - 1];
-    const int token = a.scale.one_hot ? shared.left[0].argmax() : draw_left(a, row, out, u, shared);
+    const int token = a.scale.one_hot ? shared.left[0].argmax()
+                                      : draw_left(a, row, a.least(node), out, u, shared);
     if (threadIdx.x == 0) {
       shared.drawn = token;
     }
@@ -123,21 +141,24 @@ __device__ void judge_node(const TreeSetting<T>& a, std::int64_t sample, int nod
 }
 
 // A node's row by the cluster; only the first block learns of its verdict.
-template <class T>
+template <class T, int kRounds>
 __device__ void visit_node(const TreeSetting<T>& a, Place place, std::int64_t sample, int node,
                            int parity, TreeShared& shared) {
   const T* const row = a.s.target_logits + node * a.s.vocab;
   if (place.rank == 0) {  // its own chunks wait in the second-level cache meanwhile
     const int own = static_cast<int>(threadIdx.x) / 32;
     if (own < block_chunks(place, a.cut)) {
-      call_for_round(row, own * kRoundElements, a.cut.vocab);
+#pragma unroll
+      for (int r = 0; r < kRounds; ++r) {
+        call_for_round(row, (own * kRounds + r) * kRoundElements, a.cut.vocab);
+      }
     }
     list_children(static_cast<int>(a.s.num_nodes), node, a.cut, shared);
     if (!a.scale.one_hot) {
-      step_children(a, row, shared);
+      step_children(a, row, a.least(node), shared);
     }
   }
-  ChunkReader<T> reader(a, place, row);
+  ChunkReader<T, kRounds> reader(a, place, row, a.least(node));
   cluster_wait();
   reader.send(shared);
   if (place.rank == 0) {
@@ -195,7 +216,7 @@ __device__ int walk(const TreeSetting<T>& a, std::int64_t sample, unsigned* note
 
 // By the sample's first cluster, once its own nodes are noted: the path, and the draw from its end
 // if that is a leaf.
-template <class T>
+template <class T, int kRounds>
 __device__ void finish_path(const TreeSetting<T>& a, Place place, std::int64_t sample, int parity,
                             unsigned* notes, TreeShared& shared) {
   if (place.rank == 0) {
@@ -210,13 +231,13 @@ __device__ void finish_path(const TreeSetting<T>& a, Place place, std::int64_t s
     return;
   }
   cluster_arrive();
-  visit_node(a, place, sample, leaf, parity, shared);
+  visit_node<T, kRounds>(a, place, sample, leaf, parity, shared);
   if (place.rank == 0 && threadIdx.x == 0) {
     a.s.tokens[sample * a.s.num_nodes + shared.accepted] = shared.drawn;
   }
 }
 
-template <class T>
+template <class T, int kRounds>
 __global__ void __launch_bounds__(kMaxThreads, 2)
     tree_sample_kernel(const __grid_constant__ TreeSetting<T> a, unsigned* all_notes /* [R, N] */) {
   __shared__ TreeShared shared;
@@ -239,7 +260,7 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
     if (i != cluster) {
       cluster_arrive();  // the first block has done with the node before
     }
-    visit_node(a, place, sample, shared.inner[i], parity, shared);
+    visit_node<T, kRounds>(a, place, sample, shared.inner[i], parity, shared);
     if (place.rank == 0 && threadIdx.x == 0) {
       static_cast<volatile unsigned*>(notes)[shared.inner[i]] = note_of(shared.next, shared.drawn);
     }
@@ -248,7 +269,7 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
     cluster_wait();
   }
   if (cluster == 0) {
-    finish_path(a, place, sample, parity, notes, shared);
+    finish_path<T, kRounds>(a, place, sample, parity, notes, shared);
   }
 }
 
@@ -262,32 +283,31 @@ unsigned blocks_for(const LawCut& cut, std::int64_t num_nodes) {
 }  // namespace
 
 template <class T>
-bool tree_fused_takes(const TreeSampleParams<T>& p) {
-  return cut_law(p.vocab).rounds == 1 && p.num_nodes <= kTreeNodes;
-}
-
-template <class T>
-void launch_tree_fused(const TreeSampleParams<T>& p, const LaunchContext& context) {
+void launch_tree_fused(const TreeSampleParams<T>& p, const float* cuts,
+                       const LaunchContext& context) {
   VERSIEVE_ASSERT(p.samples * p.num_nodes <= kLaunchCounters, "a word a node");
-  const TreeSetting<T> a = tree_setting(p);
+  const TreeSetting<T> a = tree_setting(p, cuts);
+  VERSIEVE_ASSERT(a.cut.rounds <= 2, "what is launched is what is priced");
+  const auto kernel = a.cut.rounds == 1 ? tree_sample_kernel<T, 1> : tree_sample_kernel<T, 2>;
   const unsigned blocks = blocks_for(a.cut, p.num_nodes);
   const unsigned chunks = (static_cast<unsigned>(a.cut.chunks) + blocks - 1) / blocks;
   const unsigned clusters =
       std::min(static_cast<unsigned>(p.num_nodes), std::max(1U, kMostBlocks / blocks));
-  check(cudaFuncSetAttribute(tree_sample_kernel<T>, cudaFuncAttributeNonPortableClusterSizeAllowed,
-                             1));
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   const LaunchRange range("tree_tests", traffic::tree_tests(p.num_nodes, p.vocab, sizeof(T)),
                           context.observer);
   launch_dependent({.grid = dim3(blocks * clusters, static_cast<unsigned>(p.samples)),
                     .threads = 32 * std::clamp<unsigned>(chunks, kMinWarps, kMaxThreads / 32),
                     .cluster = blocks,
                     .stream = context.stream},
-                   tree_sample_kernel<T>, a, context.counters);
+                   kernel, a, context.counters);
 }
 
-template bool tree_fused_takes<float>(const TreeSampleParams<float>&);
-template bool tree_fused_takes<Bf16>(const TreeSampleParams<Bf16>&);
-template void launch_tree_fused<float>(const TreeSampleParams<float>&, const LaunchContext&);
-template void launch_tree_fused<Bf16>(const TreeSampleParams<Bf16>&, const LaunchContext&);
+template void launch_tree_fused<float>(const TreeSampleParams<float>&, const float*,
+                                       const LaunchContext&);
+template void launch_tree_fused<Bf16>(const TreeSampleParams<Bf16>&, const float*,
+                                      const LaunchContext&);
+template void launch_tree_fused<F16>(const TreeSampleParams<F16>&, const float*,
+                                     const LaunchContext&);
 
 }  // namespace versieve::kernels

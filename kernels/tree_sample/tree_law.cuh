@@ -16,12 +16,16 @@ struct TreeSetting {
   TreeSampleParams<T> s;
   LawCut cut;
   LawScale scale;
-  bool words = false;  // rows are whole 16-byte words
+  bool words = false;           // rows are whole 16-byte words
+  const float* cuts = nullptr;  // [N], the least logit kept of each row; or null
+
+  __device__ float least(int node) const { return cuts == nullptr ? -INFINITY : cuts[node]; }
 };
 
 template <class T>
-TreeSetting<T> tree_setting(const TreeSampleParams<T>& s) {
+TreeSetting<T> tree_setting(const TreeSampleParams<T>& s, const float* cuts) {
   TreeSetting<T> a{.s = s, .cut = cut_law(s.vocab), .scale = law_scale(s.temperature)};
+  a.cuts = cuts;
   a.words = s.vocab % kWordElements<T> == 0 &&
             reinterpret_cast<std::uintptr_t>(s.target_logits) % 16 == 0;
   return a;

@@ -8,10 +8,12 @@
 #include "kernels/spec_sample/block_law.cuh"
 #include "kernels/spec_sample/cluster_law.cuh"
 #include "kernels/tree_sample/tree_law.cuh"
+#include "model/launches/spec_sample.h"
+#include "model/launches/tree_sample.h"
 
 namespace versieve::kernels {
 
-inline constexpr int kTreeNodes = 128;  // the most of a tree
+inline constexpr int kTreeNodes = static_cast<int>(kMostFusedNodes);  // the most of a tree
 
 // What a node's tests note: the child that is accepted, or -1, and the token drawn when none is.
 // One word, so that who finds it needs no fence; 0 is no note.
@@ -24,7 +26,7 @@ __device__ inline int noted_next(unsigned note) {
 __device__ inline int noted_token(unsigned note) {
   return static_cast<int>(note >> 8 & 0x7FFFFFU);
 }
-static_assert(kTreeNodes < 256 && kMaxLawChunks * kRoundElements < 1 << 23, "a note holds both");
+static_assert(kTreeNodes < 256 && kMostFusedVocab < 1 << 23, "a note holds both");
 
 struct TreeShared {
   std::int32_t parent[kTreeNodes];
@@ -83,7 +85,7 @@ __device__ inline void list_children(int num_nodes, int node, const LawCut& cut,
     for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) {
       const int token = shared.proposed[shared.child[i]];
       const bool known = token >= 0 && token < cut.vocab;
-      const int chunk = known ? token / kRoundElements : -1;
+      const int chunk = known ? token / cut.chunk : -1;
       shared.token[i] = token;
       shared.token_chunk[i] = chunk;
       shared.token_tile[i] = known ? chunk / cut.tile_chunks : -1;
@@ -100,11 +102,13 @@ template <class T>
 struct RowWithout {
   const TreeSetting<T>& a;
   const T* row;
+  float least;
   const TreeShared& shared;
   int count;
 
   __device__ void operator()(int first, float (&z)[kLaneElements]) const {
     load_round(row, first, a.cut.vocab, a.words, z);
+    keep_from(least, z);
     for (int i = 0; i < count; ++i) {
       leave_out<T>(z, first, shared.token[i]);
     }
@@ -114,18 +118,17 @@ struct RowWithout {
 // By the first block: what each child's token leaves of its chunk. A warp a child, the last warps
 // first: where a block has more warps than chunks, those have nothing else to do.
 template <class T>
-__device__ void step_children(const TreeSetting<T>& a, const T* row, TreeShared& shared) {
+__device__ void step_children(const TreeSetting<T>& a, const T* row, float least,
+                              TreeShared& shared) {
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int i = warps - 1 - static_cast<int>(threadIdx.x) / 32; i < shared.child_count; i += warps) {
     if (shared.token_chunk[i] < 0) {
       continue;
     }
-    const float logit = load_f32(row + shared.token[i]);
-    const int first = shared.token_chunk[i] * kRoundElements;
-    float z[kLaneElements];
-    RowWithout<T>{a, row, shared, i + 1}(first, z);
-    const LawStat stat = weigh_round<T>(z, first, a.scale);
+    const float logit = keep_from(least, load_f32(row + shared.token[i]));
+    const LawStat stat = chunk_stat<T>(RowWithout<T>{a, row, least, shared, i + 1},
+                                       shared.token_chunk[i], a.cut, a.scale);
     if (lane == 0) {
       shared.logit[i] = logit;
       shared.step[i] = stat;
@@ -239,11 +242,11 @@ __device__ int weigh_left(const TreeSetting<T>& a, TreeShared& shared) {
 
 // By one warp of the first block: the draw from those masses.
 template <class T>
-__device__ int draw_left(const TreeSetting<T>& a, const T* row, int out, float u,
+__device__ int draw_left(const TreeSetting<T>& a, const T* row, float least, int out, float u,
                          TreeShared& shared) {
   const ChunkHit hit = find_chunk(a.cut, shared.mass, u);
-  return draw_in_chunk<T>(RowWithout<T>{a, row, shared, out}, hit, a.cut, shared.chunk[hit.chunk],
-                          shared.left[out], a.scale);
+  return draw_in_chunk<T>(RowWithout<T>{a, row, least, shared, out}, hit, a.cut,
+                          shared.chunk[hit.chunk], shared.left[out], a.scale);
 }
 
 }  // namespace versieve::kernels

@@ -22,6 +22,10 @@ std::int64_t parts(std::int64_t whole, std::int64_t part) {
   return (whole + part - 1) / part;
 }
 
+std::int64_t rounds_of(std::int64_t vocab) {
+  return parts(vocab, kMostChunks * kMostChunks * kChunk);
+}
+
 constexpr double kBatch = 32.0;  // samples that one warp tests at once
 // In steps of 1,024 logits of a block (kernels/spec_sample). The sigmoid test weighs no difference,
 // and draws where the exact one sums.
@@ -31,6 +35,10 @@ constexpr double kSpilled = 8.0, kSigmoidSpilled = 20.0;  // registers, in the h
 // The voting form's first rejection reads its rows again.
 constexpr double kReadAgain = 21.0, kSigmoidReadAgain = 15.0, kSampleReadAgain = 1.4;
 constexpr double kVotingMb = 2.0;  // of logits, which nothing else hides there
+
+// Of a batch: below, a launch that keeps its logits is done before two are. A guess between
+// measured cells (kernels/spec_sample/MEASURED.md).
+constexpr std::int64_t kStreamedLogits = 6'000'000;
 
 double chain_steps(ChainForm form, bool sigmoid, const ChainGrid& grid, std::int64_t vocab,
                    const Traffic& t) {
@@ -44,6 +52,7 @@ double chain_steps(ChainForm form, bool sigmoid, const ChainGrid& grid, std::int
     case ChainForm::kHeld:
       return steps + (sigmoid ? kSigmoidSpilled : kSpilled);
     case ChainForm::kVoting:
+    case ChainForm::kStreamed:  // its second launch is voting's second reading
       break;
   }
   return steps + (sigmoid ? kSigmoidReadAgain : kReadAgain + kVotingMb * 1e-6 * t.total_read()) +
@@ -56,17 +65,37 @@ std::int64_t ChainGrid::slices() const {
   return std::clamp<std::int64_t>(samples / 256, 1, 128);
 }
 
+bool chain_in_one_launch(std::int64_t vocab) {
+  return vocab <= kMostFusedVocab;
+}
+
+ChainGrid chain_grid(std::int64_t gamma, std::int64_t samples, std::int64_t vocab,
+                     std::int64_t batch) {
+  return {gamma, samples, chain_position_threads(vocab), rounds_of(vocab), batch, vocab};
+}
+
 std::int64_t chain_position_threads(std::int64_t vocab) {
-  const std::int64_t chunks = parts(vocab, kChunk);
+  const std::int64_t chunks = parts(vocab, rounds_of(vocab) * kChunk);
   const std::int64_t of_block = parts(chunks, kMostChunks);
   const auto blocks = std::bit_ceil(static_cast<std::uint64_t>(parts(chunks, of_block)));
   return static_cast<std::int64_t>(blocks) * of_block * 32;
 }
 
-ChainForm chain_form(const ChainGrid& grid, bool votes) {
-  const std::int64_t threads = (grid.gamma + 1) * grid.position_threads;
-  if (threads * grid.slices() <= kHeldThreads / 2) {
+ChainForm chain_form(const ChainGrid& grid, bool votes, bool sigmoid) {
+  const std::int64_t positions = grid.batch * (grid.gamma + 1);
+  const std::int64_t threads = positions * grid.position_threads;
+  const bool fits_roomy = threads * grid.slices() <= kHeldThreads / 2;
+  if (!sigmoid && grid.samples == 1 && grid.gamma <= kVotePositions) {
+    const std::int64_t logits = (positions + grid.batch * grid.gamma) * grid.vocab;
+    if (grid.batch > 1 ? logits >= kStreamedLogits : grid.rounds > 1 && !fits_roomy) {
+      return ChainForm::kStreamed;
+    }
+  }
+  if (fits_roomy) {
     return ChainForm::kRoomy;
+  }
+  if (grid.rounds > 1) {
+    return votes ? ChainForm::kVoting : ChainForm::kRoomy;
   }
   return votes && threads > kHeldThreads ? ChainForm::kVoting : ChainForm::kHeld;
 }
@@ -120,8 +149,12 @@ void add_baseline_chain_sampler(const Sampler& s, std::int64_t gamma, std::int64
 }
 
 void add_chain_sampler(const Sampler& s, bool sigmoid, std::int64_t gamma, std::int64_t samples) {
-  const ChainGrid grid{gamma, samples, chain_position_threads(s.vocab)};
-  const ChainForm form = chain_form(grid, grid.votes());
+  if (!chain_in_one_launch(s.vocab)) {
+    add_baseline_chain_sampler(s, gamma, samples);
+    return;
+  }
+  const ChainGrid grid = chain_grid(gamma, samples, s.vocab);
+  const ChainForm form = chain_form(grid, grid.votes(), sigmoid);
   const Traffic t = chain_traffic(form, sigmoid, gamma, s.vocab, s.element_bytes);
   s.add_steps(LaunchKind::kSpecChain, t, 1.0, chain_steps(form, sigmoid, grid, s.vocab, t), true);
   s.add(LaunchKind::kSpecPick, traffic::spec_pick(samples, gamma), number(samples), 0.0, false);

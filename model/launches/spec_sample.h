@@ -14,27 +14,43 @@ struct Sampler;  // model/launches/sampling.h
 // By the blocks of 512 threads that an SM holds of it: 128, 64, 40 registers a thread. Roomy and
 // held keep a position's logits in registers as weights; voting keeps its statistics, and reads the
 // rows of a sample's first rejection again.
-enum class ChainForm { kRoomy = 1, kHeld = 2, kVoting = 3 };
+// Streamed, for batches and for chains of two rounds that are not roomy: two launches, the second
+// for the end of each sequence.
+enum class ChainForm { kRoomy = 1, kHeld = 2, kVoting = 3, kStreamed = 4 };
 
 inline constexpr int kVoteSamples = 32;    // a lane each
 inline constexpr int kVotePositions = 31;  // bits of half a word, and lanes that write tokens
+
+// A row in one launch: 256 warps at most, each with one or two rounds of 512 logits.
+inline constexpr std::int64_t kMostFusedVocab = 2 * 256 * 512;
+// Whether the exact and the sigmoid form are one launch; else they are the baseline's launches.
+bool chain_in_one_launch(std::int64_t vocab);
 
 struct ChainGrid {
   std::int64_t gamma = 0;  // drafted tokens; a position more is drawn
   std::int64_t samples = 1;
   std::int64_t position_threads = 0;  // of a position's cluster of blocks
+  std::int64_t rounds = 1;            // of 512 logits a warp
+  std::int64_t batch = 1;             // sequences
+  std::int64_t vocab = 0;
 
-  bool votes() const { return samples <= kVoteSamples && gamma <= kVotePositions; }
+  bool votes() const { return batch * samples <= kVoteSamples && gamma <= kVotePositions; }
   // Copies of a position's cluster that share out the samples.
   std::int64_t slices() const;
 };
 
-// Threads of a position's cluster for a row of `vocab` logits, up to 131,072 (one round): a warp a
-// chunk of 512 logits, up to 16 chunks a block, blocks a power of two.
+// REQUIRES: chain_in_one_launch(vocab).
+ChainGrid chain_grid(std::int64_t gamma, std::int64_t samples, std::int64_t vocab,
+                     std::int64_t batch = 1);
+
+// Threads of a position's cluster for a row of `vocab` logits: a warp a chunk of one or two rounds,
+// up to 16 chunks a block, blocks a power of two.
 std::int64_t chain_position_threads(std::int64_t vocab);
 
 // `votes`: positions may vote. Without, what does not fit the chip at once is held all the same.
-ChainForm chain_form(const ChainGrid& grid, bool votes);
+// Two rounds' logits are held only in the roomy form.
+// `sigmoid`: a test looks at single logits, so nothing is streamed.
+ChainForm chain_form(const ChainGrid& grid, bool votes, bool sigmoid);
 
 // What the launch must read. A sigmoid's test looks at single logits: where statistics are kept
 // alone, no row is read but the one from which a token is drawn.

@@ -5,6 +5,7 @@
 
 #include "model/launches/launch_parts.h"
 #include "model/launches/sampling.h"
+#include "model/launches/spec_sample.h"
 
 namespace versieve {
 namespace {
@@ -36,6 +37,10 @@ double depth_of(std::int64_t nodes, std::int64_t width) {
 
 }  // namespace
 
+bool tree_in_one_launch(std::int64_t nodes, std::int64_t vocab) {
+  return nodes <= kMostFusedNodes && vocab <= kMostFusedVocab;
+}
+
 namespace traffic {
 
 Traffic tree_tests(std::int64_t parents, std::int64_t vocab, std::int64_t element_bytes) {
@@ -46,7 +51,8 @@ Traffic tree_tests(std::int64_t parents, std::int64_t vocab, std::int64_t elemen
 }  // namespace traffic
 
 void add_tree_sampler(const Sampler& s, const SamplingCase& c, std::int64_t nodes) {
-  const bool baseline = c.algorithm == SamplingAlgorithm::kBaseline;
+  const bool baseline =
+      c.algorithm == SamplingAlgorithm::kBaseline || !tree_in_one_launch(nodes, s.vocab);
   const std::int64_t inner = std::max<std::int64_t>(1, (nodes - 2) / c.width + 1);
   const Traffic tests = traffic::tree_tests(inner, s.vocab, s.element_bytes);
   if (baseline) {

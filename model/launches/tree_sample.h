@@ -11,6 +11,11 @@ namespace versieve {
 
 struct Sampler;  // model/launches/sampling.h
 
+// Nodes of a tree that one launch takes.
+inline constexpr std::int64_t kMostFusedNodes = 128;
+// Whether the exact form is one launch; else it is the baseline's.
+bool tree_in_one_launch(std::int64_t nodes, std::int64_t vocab);
+
 namespace traffic {
 
 // Every logit of `parents` rows of a tree once.

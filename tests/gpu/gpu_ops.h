@@ -32,10 +32,18 @@ template <>
 inline Bf16 narrow<Bf16>(float value) {
   return to_bf16(value);
 }
+template <>
+inline F16 narrow<F16>(float value) {
+  return to_f16(value);
+}
 inline double widen(float value) {
   return static_cast<double>(value);
 }
 inline double widen(Bf16 value) {
+  return static_cast<double>(to_float(value));
+}
+
+inline double widen(F16 value) {
   return static_cast<double>(to_float(value));
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cpu.h"
@@ -12,6 +13,23 @@
 namespace versieve::test {
 
 using Ints = std::vector<std::int32_t>;
+
+// The engine whose samplers take logits of T: f16 is any engine's.
+template <class T>
+using EngineOf = std::conditional_t<std::is_same_v<T, F16>, float, T>;
+
+template <class E, class P>
+void run_sampler(kernels::Ops<E>& ops, const P& p) {
+  if constexpr (std::is_same_v<P, kernels::SpecSampleParams<F16>>) {
+    ops.spec_sample_f16(p);
+  } else if constexpr (std::is_same_v<P, kernels::TreeSampleParams<F16>>) {
+    ops.tree_sample_f16(p);
+  } else if constexpr (std::is_same_v<P, kernels::SpecSampleParams<E>>) {
+    ops.spec_sample(p);
+  } else {
+    ops.tree_sample(p);
+  }
+}
 
 struct Outcome {
   Ints accepted, tokens, path;
@@ -28,6 +46,8 @@ struct Chain {
   Ints drafted;
   std::vector<float> uniforms;
   double alpha = -10.0, beta = 10.0;
+  std::int64_t batch = 1;
+  kernels::Truncation truncation = {};
 
   kernels::SpecSampleParams<T> params(kernels::SpecSampleVariant variant) const {
     kernels::SpecSampleParams<T> p;
@@ -38,13 +58,15 @@ struct Chain {
     p.temperature = temperature;
     p.alpha = alpha;
     p.beta = beta;
+    p.batch = batch;
+    p.truncation = truncation;
     return p;
   }
   Outcome blank() const {
-    return {Ints(static_cast<std::size_t>(samples), -9),
-            Ints(static_cast<std::size_t>(samples * (gamma + 1)), -9),
+    return {Ints(static_cast<std::size_t>(batch * samples), -9),
+            Ints(static_cast<std::size_t>(batch * samples * (gamma + 1)), -9),
             {},
-            std::vector<float>(static_cast<std::size_t>(samples * gamma), -9.0F)};
+            std::vector<float>(static_cast<std::size_t>(batch * samples * gamma), -9.0F)};
   }
   Outcome on_cpu(kernels::SpecSampleVariant variant) const {
     Outcome o = blank();
@@ -59,12 +81,13 @@ struct Chain {
     kernels::spec_sample_cpu(p, 2);
     return o;
   }
-  Outcome on_gpu(kernels::Ops<T>& ops, kernels::SpecSampleVariant variant) const {
+  Outcome on_gpu(kernels::Ops<EngineOf<T>>& ops, kernels::SpecSampleVariant variant) const {
+    using E = EngineOf<T>;
     const Outcome o = blank();
-    const kernels::OpsBuffer<T> t(ops, target), d(ops, draft);
-    const kernels::OpsBuffer<T, std::int32_t> x(ops, drafted), a(ops, o.accepted),
+    const kernels::OpsBuffer<E, T> t(ops, target), d(ops, draft);
+    const kernels::OpsBuffer<E, std::int32_t> x(ops, drafted), a(ops, o.accepted),
         tokens(ops, o.tokens);
-    const kernels::OpsBuffer<T, float> u(ops, uniforms), tau(ops, o.tau);
+    const kernels::OpsBuffer<E, float> u(ops, uniforms), tau(ops, o.tau);
     kernels::SpecSampleParams<T> p = params(variant);
     p.target_logits = t.data();
     p.draft_logits = d.data();
@@ -73,7 +96,7 @@ struct Chain {
     p.accepted = a.data();
     p.tokens = tokens.data();
     p.tau = tau.data();
-    ops.spec_sample(p);
+    run_sampler(ops, p);
     return {a.read(), tokens.read(), {}, tau.read()};
   }
 };
@@ -81,23 +104,25 @@ struct Chain {
 // Logits of both models; half of the drafted tokens are the draft's favourites.
 template <class T>
 Chain<T> random_chain(std::int64_t samples, std::int64_t gamma, std::int64_t vocab,
-                      double temperature, std::uint32_t seed = 1) {
+                      double temperature, std::uint32_t seed = 1, std::int64_t batch = 1) {
   Chain<T> c{samples,
              gamma,
              vocab,
              temperature,
-             random_elements<T>((gamma + 1) * vocab, seed, 2.0),
-             random_elements<T>(gamma * vocab, seed + 1, 2.0),
+             random_elements<T>(batch * (gamma + 1) * vocab, seed, 2.0),
+             random_elements<T>(batch * gamma * vocab, seed + 1, 2.0),
              {},
-             random_uniforms<float>(samples * (gamma + 1), seed + 2)};
+             random_uniforms<float>(batch * samples * (gamma + 1), seed + 2)};
+  c.batch = batch;
   Ints favourite;
-  for (std::int64_t i = 0; i < gamma; ++i) {
+  for (std::int64_t i = 0; i < batch * gamma; ++i) {
     const T* row = c.draft.data() + i * vocab;
     favourite.push_back(static_cast<std::int32_t>(
         std::max_element(row, row + vocab, [](T a, T b) { return widen(a) < widen(b); }) - row));
   }
-  for (std::int64_t i = 0; i < samples * gamma; ++i) {
-    c.drafted.push_back(i % 2 == 0 ? favourite[static_cast<std::size_t>(i % gamma)]
+  for (std::int64_t i = 0; i < batch * samples * gamma; ++i) {
+    const std::int64_t row = i / (samples * gamma) * gamma + i % gamma;
+    c.drafted.push_back(i % 2 == 0 ? favourite[static_cast<std::size_t>(row)]
                                    : static_cast<std::int32_t>(i * 37 % vocab));
   }
   return c;
@@ -110,6 +135,7 @@ struct Tree {
   std::vector<T> logits;
   Ints parent, token;
   std::vector<float> uniforms;
+  kernels::Truncation truncation = {};
 
   std::int64_t nodes() const { return static_cast<std::int64_t>(parent.size()); }
   kernels::TreeSampleParams<T> params(kernels::TreeSampleVariant variant) const {
@@ -119,6 +145,7 @@ struct Tree {
     p.num_nodes = nodes();
     p.vocab = vocab;
     p.temperature = temperature;
+    p.truncation = truncation;
     return p;
   }
   Outcome blank() const {
@@ -139,12 +166,13 @@ struct Tree {
     kernels::tree_sample_cpu(p, 2);
     return o;
   }
-  Outcome on_gpu(kernels::Ops<T>& ops, kernels::TreeSampleVariant variant) const {
+  Outcome on_gpu(kernels::Ops<EngineOf<T>>& ops, kernels::TreeSampleVariant variant) const {
+    using E = EngineOf<T>;
     const Outcome o = blank();
-    const kernels::OpsBuffer<T> z(ops, logits);
-    const kernels::OpsBuffer<T, std::int32_t> parents(ops, parent), proposed(ops, token),
+    const kernels::OpsBuffer<E, T> z(ops, logits);
+    const kernels::OpsBuffer<E, std::int32_t> parents(ops, parent), proposed(ops, token),
         accepted(ops, o.accepted), tokens(ops, o.tokens), path(ops, o.path);
-    const kernels::OpsBuffer<T, float> u(ops, uniforms), tau(ops, o.tau);
+    const kernels::OpsBuffer<E, float> u(ops, uniforms), tau(ops, o.tau);
     kernels::TreeSampleParams<T> p = params(variant);
     p.target_logits = z.data();
     p.parent = parents.data();
@@ -154,7 +182,7 @@ struct Tree {
     p.tokens = tokens.data();
     p.path = path.data();
     p.tau = tau.data();
-    ops.tree_sample(p);
+    run_sampler(ops, p);
     return {accepted.read(), tokens.read(), path.read(), tau.read()};
   }
 };

@@ -30,8 +30,8 @@ struct ChainShape {
 
 TEMPLATE_TEST_CASE(
     "CUDA spec_sample decides as the CPU does, and exact as the baseline bit for bit",
-    "[spec_sample]", float, Bf16) {
-  const auto ops = test::try_gpu_ops<TestType>();
+    "[spec_sample]", float, Bf16, F16) {
+  const auto ops = test::try_gpu_ops<test::EngineOf<TestType>>();
   if (!ops) {
     return;
   }
@@ -47,6 +47,9 @@ TEMPLATE_TEST_CASE(
                                               {3, 2, 131071},
                                               {2, 1, 131072},
                                               {2, 2, 131073},
+                                              {3, 2, 151936},
+                                              {40, 8, 151936},
+                                              {2, 6, 262144},
                                               {1, 1, 300000}}) {
     for (const double temperature : {1.0, 0.6, 0.01, 0.0}) {
       const auto chain = test::random_chain<TestType>(samples, gamma, vocab, temperature);
@@ -219,8 +222,8 @@ TEST_CASE("CUDA spec_sample's output follows the target's law and a wrong sample
 
 TEMPLATE_TEST_CASE(
     "CUDA tree_sample decides as the CPU does, and exact as the baseline bit for bit",
-    "[tree_sample]", float, Bf16) {
-  const auto ops = test::try_gpu_ops<TestType>();
+    "[tree_sample]", float, Bf16, F16) {
+  const auto ops = test::try_gpu_ops<test::EngineOf<TestType>>();
   if (!ops) {
     return;
   }
@@ -237,7 +240,9 @@ TEMPLATE_TEST_CASE(
                                                      {2, 128, 700, 1},
                                                      {2, 129, 700, 4},
                                                      {4, 16, 128256, 4},
-                                                     {1, 5, 131073, 2}}) {
+                                                     {1, 5, 131073, 2},
+                                                     {2, 9, 151936, 3},
+                                                     {1, 7, 262144, 2}}) {
     for (const double temperature : {1.0, 0.5, 0.01, 0.0}) {
       const auto tree = test::random_tree<TestType>(samples, nodes, vocab, temperature, width);
       INFO("R " << samples << " N " << nodes << " V " << vocab << " T " << temperature);

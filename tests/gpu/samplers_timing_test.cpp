@@ -1,7 +1,8 @@
 // Speed of the samplers against the baseline's launches and against reading the logits. Run on
-// request: test_gpu_samplers "[bench]". `graph`: per call, from a graph that walks over more logits
-// than three times the second-level cache; `eager`: one call at a time with events around it. The
-// rows of both models are independent, so nearly every position rejects and draws: the slow case.
+// request: test_gpu_samplers "[bench]"; "[wide]": large vocabularies and batches against a launch
+// that reads the same logits. `graph`: per call, from a graph that walks over more logits than
+// three times the second-level cache; `eager`: one call at a time with events around it. The rows
+// of both models are independent, so nearly every position rejects and draws: the slow case.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr std::int64_t kPoolBytes = 256 << 20;
+constexpr std::int64_t kPoolBytes = 768 << 20;
+constexpr int kRepetitions = 11;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -52,7 +54,7 @@ double graph_us(cudaStream_t stream, std::int64_t calls,
   check(cudaStreamEndCapture(stream, &graph));
   check(cudaGraphInstantiate(&executable, graph, 0));
   std::vector<double> us;
-  for (int repetition = 0; repetition < 21; ++repetition) {
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
     us.push_back(between_us(stream, [&] { check(cudaGraphLaunch(executable, stream)); }));
   }
   check(cudaGraphExecDestroy(executable));
@@ -72,10 +74,13 @@ double eager_us(cudaStream_t stream, std::int64_t calls,
 
 template <class T>
 struct Bench {
-  std::unique_ptr<Ops<T>> ops = test::try_gpu_ops<T>();
-  OpsBuffer<T> pool;
-  OpsBuffer<T, std::int32_t> ints;
-  OpsBuffer<T, float> uniforms, tau;
+  using Engine = test::EngineOf<T>;
+  std::unique_ptr<Ops<Engine>> ops = test::try_gpu_ops<Engine>();
+  OpsBuffer<Engine, T> pool;
+  OpsBuffer<Engine, std::int32_t> ints;
+  OpsBuffer<Engine, float> uniforms, tau;
+  std::int64_t batch = 1;
+  Truncation truncation = {};
 
   bool ready() {
     if (!ops) {
@@ -83,7 +88,7 @@ struct Bench {
     }
     constexpr std::int64_t kBlock = 1 << 21;
     const std::vector<T> block = test::random_elements<T>(kBlock + 64, 90, 2.0);
-    pool = OpsBuffer<T>(*ops, kPoolBytes / static_cast<std::int64_t>(sizeof(T)));
+    pool = OpsBuffer<Engine, T>(*ops, kPoolBytes / static_cast<std::int64_t>(sizeof(T)));
     for (std::int64_t at = 0; at + kBlock <= pool.count(); at += kBlock) {
       ops->upload(pool.data() + at, block.data() + at / kBlock % 64,
                   static_cast<std::size_t>(kBlock) * sizeof(T));
@@ -92,9 +97,9 @@ struct Bench {
     for (std::int32_t i = 0; i < 1 << 14; ++i) {
       numbers.push_back(i * 37 % 200);
     }
-    ints = OpsBuffer<T, std::int32_t>(*ops, numbers);
-    uniforms = OpsBuffer<T, float>(*ops, test::random_uniforms<float>(1 << 12, 91));
-    tau = OpsBuffer<T, float>(*ops, 1 << 12);
+    ints = OpsBuffer<Engine, std::int32_t>(*ops, numbers);
+    uniforms = OpsBuffer<Engine, float>(*ops, test::random_uniforms<float>(1 << 12, 91));
+    tau = OpsBuffer<Engine, float>(*ops, 1 << 12);
     return true;
   }
   cudaStream_t stream() { return static_cast<cudaStream_t>(stream_of(*ops)); }
@@ -106,14 +111,16 @@ struct Bench {
     p.samples = samples;
     p.gamma = gamma;
     p.vocab = vocab;
-    p.target_logits = pool.data() + set * (2 * gamma + 1) * vocab;
-    p.draft_logits = p.target_logits + (gamma + 1) * vocab;
+    p.batch = batch;
+    p.truncation = truncation;
+    p.target_logits = pool.data() + set * batch * (2 * gamma + 1) * vocab;
+    p.draft_logits = p.target_logits + batch * (gamma + 1) * vocab;
     p.draft_tokens = ints.data();
     p.uniforms = uniforms.data();
     p.accepted = ints.data() + 4096;
     p.tokens = ints.data() + 6144;
     p.tau = tau.data();
-    ops->spec_sample(p);
+    test::run_sampler(*ops, p);
   }
   void tree(TreeSampleVariant variant, const std::int32_t* parent, std::int64_t nodes,
             std::int64_t vocab, std::int64_t set) {
@@ -129,7 +136,7 @@ struct Bench {
     p.tokens = ints.data() + 6144;
     p.path = ints.data() + 8192;
     p.tau = tau.data();
-    ops->tree_sample(p);
+    test::run_sampler(*ops, p);
   }
 };
 
@@ -181,6 +188,55 @@ void time_chains(const char* dtype) {
   }
 }
 
+// Large vocabularies and batches; all sets of the pool in turn, so that none is in a cache.
+template <class T>
+void time_wide(const char* dtype) {
+  Bench<T> bench;
+  if (!bench.ready()) {
+    return;
+  }
+  std::printf("%-5s %7s %3s %5s | %8s | %7s %7s %7s %7s %8s   us a call, in graphs\n", "dtype", "V",
+              "B", "gamma", "MB read", "read", "exact", "sigmoid", "cut", "baseline");
+  for (const std::int64_t vocab : {128256, 151936, 262144}) {
+    for (const auto& [batch, gamma] : {std::pair<std::int64_t, std::int64_t>{1, 1},
+                                       {1, 4},
+                                       {1, 8},
+                                       {1, 16},
+                                       {1, 20},
+                                       {4, 4},
+                                       {16, 4},
+                                       {16, 8},
+                                       {16, 20}}) {
+      bench.batch = batch;
+      const std::int64_t elements = batch * (2 * gamma + 1) * vocab;
+      const std::int64_t bytes = elements * static_cast<std::int64_t>(sizeof(T));
+      const std::int64_t sets = bench.pool.count() / elements;
+      if (sets == 0) {
+        continue;
+      }
+      const auto time = [&, g = gamma](SpecSampleVariant variant, std::int64_t calls) {
+        return graph_us(bench.stream(), std::min(sets, calls),
+                        [&](std::int64_t set) { bench.chain(variant, 1, g, vocab, set); });
+      };
+      const double read =
+          graph_us(bench.stream(), std::min<std::int64_t>(sets, 256), [&](std::int64_t set) {
+            test::launch_read(bench.pool.data() + set * elements, bytes,
+                              reinterpret_cast<unsigned*>(bench.tau.data()), bench.stream());
+          });
+      const double exact = time(SpecSampleVariant::kExact, 256);
+      const double sigmoid = time(SpecSampleVariant::kSigmoid, 256);
+      bench.truncation = {.top_k = 50, .top_p = 0.95, .min_p = 0.0};
+      const double cut = time(SpecSampleVariant::kExact, 64);
+      bench.truncation = {};
+      const double baseline = time(SpecSampleVariant::kBaseline, 16);
+      std::printf("%-5s %7d %3d %5d | %8.2f | %7.2f %7.2f %7.2f %7.2f %8.1f   exact / read %.2f\n",
+                  dtype, static_cast<int>(vocab), static_cast<int>(batch), static_cast<int>(gamma),
+                  static_cast<double>(bytes) / 1e6, read, exact, sigmoid, cut, baseline,
+                  exact / read);
+    }
+  }
+}
+
 std::vector<std::int32_t> parents_of(std::int64_t nodes, std::int32_t width) {
   std::vector<std::int32_t> parent = {-1};
   for (std::int32_t i = 1; i < nodes; ++i) {
@@ -203,7 +259,7 @@ void time_trees(const char* dtype) {
          {std::pair<std::int64_t, std::int32_t>{8, 1}, {16, 4}, {64, 4}, {64, 8}, {128, 4}}) {
       const std::vector<std::int32_t> parent = parents_of(nodes, width);
       const std::int64_t inner = parent.back() + 1;
-      const OpsBuffer<T, std::int32_t> parents(*bench.ops, parent);
+      const OpsBuffer<test::EngineOf<T>, std::int32_t> parents(*bench.ops, parent);
       const std::int64_t sets = bench.pool.count() / (nodes * vocab);
       const auto times = [&](TreeSampleVariant variant) {
         const auto call = [&](std::int64_t set) {
@@ -239,7 +295,7 @@ void launch_cells(const char* dtype) {
   }
   for (const auto& [nodes, width] :
        {std::pair<std::int64_t, std::int32_t>{8, 1}, {64, 4}, {64, 8}, {128, 4}}) {
-    const OpsBuffer<T, std::int32_t> parents(*bench.ops, parents_of(nodes, width));
+    const OpsBuffer<test::EngineOf<T>, std::int32_t> parents(*bench.ops, parents_of(nodes, width));
     std::printf("tree, %s, N %d of width %d\n", dtype, static_cast<int>(nodes), width);
     for (std::int64_t set = 0; set < 3; ++set) {
       bench.tree(TreeSampleVariant::kExact, parents.data(), nodes, kVocab, set);
@@ -252,6 +308,11 @@ void launch_cells(const char* dtype) {
 TEST_CASE("launches of the samplers for a profiler", "[.][launches]") {
   launch_cells<float>("f32");
   launch_cells<Bf16>("bf16");
+}
+TEST_CASE("time of large vocabularies and batches", "[.][wide]") {
+  time_wide<float>("f32");
+  time_wide<Bf16>("bf16");
+  time_wide<F16>("f16");
 }
 TEST_CASE("time of chains, f32", "[.][bench]") {
   time_chains<float>("f32");

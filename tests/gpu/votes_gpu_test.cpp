@@ -22,8 +22,8 @@ struct ChainShape {
 // From 14 drafts on the clusters of a large vocabulary keep statistics alone and vote before they
 // draw.
 TEMPLATE_TEST_CASE("CUDA spec_sample decides alike on more positions than fit at once",
-                   "[spec_sample][voting]", float, Bf16) {
-  const auto ops = test::try_gpu_ops<TestType>();
+                   "[spec_sample][voting]", float, Bf16, F16) {
+  const auto ops = test::try_gpu_ops<test::EngineOf<TestType>>();
   if (!ops) {
     return;
   }
@@ -33,7 +33,9 @@ TEMPLATE_TEST_CASE("CUDA spec_sample decides alike on more positions than fit at
                                               {32, 15, 128256},
                                               {2, 16, 131071},
                                               {3, 31, 66000},
-                                              {33, 16, 66000}}) {
+                                              {33, 16, 66000},
+                                              {2, 8, 151936},
+                                              {1, 20, 262144}}) {
     for (const double temperature : {1.0, 0.6, 0.0}) {
       auto chain = test::random_chain<TestType>(samples, gamma, vocab, temperature);
       INFO("R " << samples << " gamma " << gamma << " V " << vocab << " T " << temperature);
@@ -56,6 +58,64 @@ TEMPLATE_TEST_CASE("CUDA spec_sample decides alike on more positions than fit at
   }
 }
 
+TEMPLATE_TEST_CASE("CUDA spec_sample's sequences of a batch are those of calls of their own",
+                   "[spec_sample][voting][batch]", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  struct BatchShape {
+    std::int64_t batch, samples, gamma, vocab;
+  };
+  for (const auto& [batch, samples, gamma, vocab] : {BatchShape{2, 1, 3, 700},
+                                                     {3, 2, 2, 40000},
+                                                     {16, 1, 4, 32000},
+                                                     {16, 2, 20, 3000},
+                                                     {5, 9, 3, 5000},
+                                                     {4, 1, 5, 128256},
+                                                     {2, 3, 6, 151936},
+                                                     {9, 4, 1, 140000},
+                                                     {16, 1, 4, 128256},
+                                                     {9, 1, 2, 151936},
+                                                     {8, 1, 20, 33001},
+                                                     {3, 1, 31, 70000},
+                                                     {4, 1, 3, 262144}}) {
+    const auto whole = test::random_chain<TestType>(samples, gamma, vocab, 0.8, 50, batch);
+    for (const Spec variant : {Spec::kBaseline, Spec::kExact, Spec::kSigmoid}) {
+      INFO("B " << batch << " R " << samples << " gamma " << gamma << " V " << vocab);
+      const Outcome all = whole.on_gpu(*ops, variant);
+      CHECK(all == whole.on_gpu(*ops, variant));
+      for (std::int64_t b = 0; b < batch; ++b) {
+        const auto part = [&](const auto& of, std::int64_t size) {
+          return std::decay_t<decltype(of)>(of.begin() + b * size, of.begin() + (b + 1) * size);
+        };
+        auto one = whole;
+        one.batch = 1;
+        one.target = part(whole.target, (gamma + 1) * vocab);
+        one.draft = part(whole.draft, gamma * vocab);
+        one.drafted = part(whole.drafted, samples * gamma);
+        one.uniforms = part(whole.uniforms, samples * (gamma + 1));
+        const Outcome own = one.on_gpu(*ops, variant);
+        CHECK(own.accepted == part(all.accepted, samples));
+        CHECK(own.tokens == part(all.tokens, samples * (gamma + 1)));
+        CHECK(own.tau == part(all.tau, samples * gamma));
+      }
+    }
+    CHECK(whole.on_gpu(*ops, Spec::kExact) == whole.on_gpu(*ops, Spec::kBaseline));
+    // Drafts of the target's own law pass, so that sequences end late; one-hot; what is cut.
+    auto late = whole;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      std::copy_n(whole.target.begin() + b * (gamma + 1) * vocab, gamma * vocab - b % gamma * vocab,
+                  late.draft.begin() + b * gamma * vocab);
+    }
+    CHECK(late.on_gpu(*ops, Spec::kExact) == late.on_gpu(*ops, Spec::kBaseline));
+    late.truncation = {.top_k = 200, .top_p = 0.9};
+    CHECK(late.on_gpu(*ops, Spec::kExact) == late.on_gpu(*ops, Spec::kBaseline));
+    late.temperature = 0.0;
+    CHECK(late.on_gpu(*ops, Spec::kExact) == late.on_gpu(*ops, Spec::kBaseline));
+  }
+}
+
 // For checkers that slow kernels a thousandfold: one position more than fits, three launches.
 TEST_CASE("CUDA spec_sample decides alike on one position more than fits at once",
           "[spec_sample][race][many-clusters]") {
@@ -73,6 +133,32 @@ TEST_CASE("CUDA spec_sample decides alike on one position more than fits at once
   const Outcome got = chain.on_gpu(*ops, Spec::kSigmoid);
   CHECK(near(got.tau, want.tau));
   CHECK(differing(want, got) <= 1);
+}
+
+// A batch that is streamed is large: a case of its own for checkers.
+TEST_CASE("CUDA spec_sample decides alike on a batch that is streamed",
+          "[spec_sample][race][streamed]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  auto batch = test::random_chain<float>(1, 1, 131200, 1.0, 3, 16);
+  batch.truncation = {.top_k = 300};
+  CHECK(batch.on_gpu(*ops, Spec::kExact) == batch.on_gpu(*ops, Spec::kBaseline));
+}
+
+// The same of several sequences and of two rounds a warp, each with what is cut.
+TEST_CASE("CUDA spec_sample decides alike on a cut batch", "[spec_sample][race]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  auto batch = test::random_chain<float>(2, 2, 2100, 1.0, 3, 3);
+  batch.truncation = {.top_k = 300, .top_p = 0.9, .min_p = 0.001};
+  CHECK(batch.on_gpu(*ops, Spec::kExact) == batch.on_gpu(*ops, Spec::kBaseline));
+  auto wide = test::random_chain<float>(1, 1, 131200, 1.0, 3);
+  wide.truncation = {.top_p = 0.9};
+  CHECK(wide.on_gpu(*ops, Spec::kExact) == wide.on_gpu(*ops, Spec::kBaseline));
 }
 
 TEST_CASE("CUDA spec_sample forgets the votes of samples that a later call lacks",

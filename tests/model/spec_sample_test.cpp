@@ -1,15 +1,26 @@
 // Which form a chain's sampler runs in, at the shapes where it changes.
 #include "model/launches/spec_sample.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+
+#include "model/launches/sampling.h"
+#include "model/launches/tree_sample.h"
 
 using namespace versieve;
 
 namespace {
 
-ChainForm form_of(std::int64_t gamma, std::int64_t vocab, std::int64_t samples = 1) {
-  const ChainGrid grid{gamma, samples, chain_position_threads(vocab)};
-  return chain_form(grid, grid.votes());
+ChainForm form_of(std::int64_t gamma, std::int64_t vocab, std::int64_t samples = 1,
+                  std::int64_t batch = 1, bool sigmoid = false) {
+  const ChainGrid grid = chain_grid(gamma, samples, vocab, batch);
+  return chain_form(grid, grid.votes(), sigmoid);
+}
+
+template <class Is>
+std::int64_t launches_of(const StepWork& work, const Is& is) {
+  return std::count_if(work.begin(), work.end(),
+                       [&](const LaunchWork& launch) { return is(launch.kind); });
 }
 
 }  // namespace
@@ -22,6 +33,12 @@ TEST_CASE("a position's cluster has a warp a chunk of 512 logits, blocks of a po
   CHECK(chain_position_threads(32000) == 16 * 4 * 32);  // 63 chunks
   CHECK(chain_position_threads(70000) == 16 * 9 * 32);
   CHECK(chain_position_threads(131072) == 16 * 512);
+  // Two rounds of 512 logits a warp.
+  CHECK(chain_position_threads(131073) == 16 * 9 * 32);
+  CHECK(chain_position_threads(151936) == 16 * 10 * 32);
+  CHECK(chain_position_threads(262144) == 16 * 512);
+  CHECK(chain_grid(1, 1, 131072).rounds == 1);
+  CHECK(chain_grid(1, 1, 131073).rounds == 2);
 }
 
 TEST_CASE("few positions are roomy, more are held, and those beyond the chip vote") {
@@ -44,6 +61,50 @@ TEST_CASE("many samples or positions have no votes, and slices of samples take r
   CHECK(form_of(32, 128256) == ChainForm::kHeld);
   CHECK(form_of(1, 128256, 256) == ChainForm::kRoomy);
   CHECK(form_of(1, 128256, 4 * 256) == ChainForm::kHeld);  // four copies of two positions
+}
+
+TEST_CASE("two rounds a warp are roomy, streamed or vote, and wait in line without votes") {
+  CHECK(form_of(6, 262144) == ChainForm::kRoomy);
+  CHECK(form_of(7, 262144) == ChainForm::kStreamed);
+  CHECK(form_of(10, 151936) == ChainForm::kRoomy);
+  CHECK(form_of(11, 151936) == ChainForm::kStreamed);
+  CHECK(form_of(11, 151936, 1, 1, true) == ChainForm::kVoting);
+  CHECK(form_of(11, 151936, 2) == ChainForm::kVoting);  // a sample more ends elsewhere
+  CHECK(form_of(16, 262144, 33) == ChainForm::kRoomy);
+}
+
+TEST_CASE("sequences of a batch take room as positions do, and share the votes") {
+  CHECK(form_of(1, 128256, 1, 3) == ChainForm::kRoomy);  // six positions
+  CHECK(form_of(1, 128256, 1, 4) == ChainForm::kHeld);
+  CHECK(form_of(4, 128256, 1, 3) == ChainForm::kVoting);
+  CHECK(form_of(4, 128256, 1, 16) == ChainForm::kStreamed);
+  CHECK(form_of(4, 128256, 1, 16, true) == ChainForm::kVoting);  // sigmoids look at single logits
+  CHECK(form_of(4, 128256, 2, 16) == ChainForm::kVoting);
+  CHECK(form_of(4, 128256, 3, 11) == ChainForm::kHeld);  // 33 samples have no votes
+}
+
+TEST_CASE("what is priced is what runs: one launch up to 262,144 logits, the baseline's above") {
+  for (const SamplingAlgorithm algorithm :
+       {SamplingAlgorithm::kExact, SamplingAlgorithm::kSigmoid}) {
+    for (const std::int64_t vocab : {131073, 262144, 262145}) {
+      StepWork work;
+      add_sampling({.algorithm = algorithm}, vocab, 5, 2, true, work);
+      const auto first = [](LaunchKind kind) { return kind == LaunchKind::kSpecChain; };
+      CHECK(launches_of(work, first) == (chain_in_one_launch(vocab) ? 1 : 0));
+      const auto separate = [](LaunchKind kind) { return kind == LaunchKind::kSpecSoftmax; };
+      CHECK(launches_of(work, separate) == (chain_in_one_launch(vocab) ? 0 : 2));
+    }
+  }
+  for (const auto& [nodes, vocab] :
+       {std::pair<std::int64_t, std::int64_t>{128, 262144}, {129, 32000}, {16, 262145}}) {
+    StepWork work;
+    add_sampling({.algorithm = SamplingAlgorithm::kExact, .width = 4}, vocab, nodes, 2, true, work);
+    const auto fused = [](LaunchKind kind) { return kind == LaunchKind::kTreeTests; };
+    CHECK(launches_of(work, fused) == (tree_in_one_launch(nodes, vocab) ? 1 : 0));
+  }
+  CHECK(tree_in_one_launch(128, 262144));
+  CHECK(!tree_in_one_launch(129, 32000));
+  CHECK(!chain_in_one_launch(262145));
 }
 
 TEST_CASE("a voting sigmoid reads the row that it draws from") {

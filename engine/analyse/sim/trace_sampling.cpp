@@ -159,15 +159,15 @@ void append_baseline_chain(const SamplingLaunch& s, LaunchSequence& out) {
 void append_fused_chain(const SamplingLaunch& s, const SamplingCase& wanted, LaunchSequence& out) {
   const std::int64_t gamma = s.nodes - 1;
   const std::int64_t threads = chain_position_threads(s.vocab);
-  const ChainGrid grid{gamma, wanted.samples, threads};
-  const ChainForm form = chain_form(grid, grid.votes());
+  const bool sigmoid = wanted.algorithm == SamplingAlgorithm::kSigmoid;
+  const ChainGrid grid = chain_grid(gamma, wanted.samples, s.vocab);
+  const ChainForm form = chain_form(grid, grid.votes(), sigmoid);
   const std::int64_t row = s.vocab * s.element_bytes;
-  const bool tests_alone =
-      form == ChainForm::kVoting && wanted.algorithm == SamplingAlgorithm::kSigmoid;
+  const bool tests_alone = form == ChainForm::kVoting && sigmoid;
   const std::int64_t cluster = std::max<std::int64_t>(1, threads / kClusterThreads);
-  const std::int64_t registers = form == ChainForm::kRoomy  ? 128
-                                 : form == ChainForm::kHeld ? 64
-                                                            : 40;
+  const std::int64_t registers = form == ChainForm::kRoomy                     ? 128
+                                 : form == ChainForm::kHeld || grid.rounds > 1 ? 64
+                                                                               : 40;
   const LawLaunch law{
       .path = "spec_chain",
       .rows = tests_alone ? 1 : s.nodes,
@@ -212,7 +212,8 @@ void append_sampling(const SamplingLaunch& launch, const SamplingCase& wanted,
                      LaunchSequence& out) {
   if (wanted.width > 0) {
     append_tree(launch, wanted, out);
-  } else if (wanted.algorithm == SamplingAlgorithm::kBaseline) {
+  } else if (wanted.algorithm == SamplingAlgorithm::kBaseline ||
+             !chain_in_one_launch(launch.vocab)) {
     append_baseline_chain(launch, out);
   } else {
     append_fused_chain(launch, wanted, out);

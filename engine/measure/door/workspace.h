@@ -1,5 +1,5 @@
 // Where a family of the door runs: the CPU kernels on the caller's own vectors, or the CUDA engine
-// on copies of them. T = double (CPU only), float or Bf16.
+// on copies of them. T = double (CPU only), float, Bf16 or, of samplers alone, F16.
 #pragma once
 
 #include <functional>
@@ -37,6 +37,8 @@ struct DoorDevice {
 
 template <class T>
 class DoorWorkspace {
+  using Engine = std::conditional_t<std::is_same_v<T, F16>, float, T>;
+
  public:
   // Throws Error(kEnvironment) for CUDA without a GPU.
   explicit DoorWorkspace(const DoorRequest& request) : threads_(request.threads) {
@@ -45,7 +47,7 @@ class DoorWorkspace {
         VERSIEVE_ASSERT(false, "door_request refuses f64 on CUDA");
       } else {
         DoorDevice own;
-        ops_ = (request.device != nullptr ? request.device : &own)->template ops<T>();
+        ops_ = (request.device != nullptr ? request.device : &own)->template ops<Engine>();
       }
     }
   }
@@ -70,7 +72,7 @@ class DoorWorkspace {
     if (ops_ == nullptr) {
       return values.data();
     }
-    const std::shared_ptr<kernels::OpsBuffer<T, E>> buffer = hold(values);
+    const std::shared_ptr<kernels::OpsBuffer<Engine, E>> buffer = hold(values);
     downloads_.push_back([buffer, &values] { values = buffer->read(); });
     return buffer->data();
   }
@@ -82,10 +84,22 @@ class DoorWorkspace {
     ops_ ? ops_->topk(p) : kernels::topk_cpu(p, threads_);
   }
   void run(const kernels::SpecSampleParams<T>& p) {
-    ops_ ? ops_->spec_sample(p) : kernels::spec_sample_cpu(p, threads_);
+    if (ops_ == nullptr) {
+      kernels::spec_sample_cpu(p, threads_);
+    } else if constexpr (std::is_same_v<T, F16>) {
+      ops_->spec_sample_f16(p);
+    } else {
+      ops_->spec_sample(p);
+    }
   }
   void run(const kernels::TreeSampleParams<T>& p) {
-    ops_ ? ops_->tree_sample(p) : kernels::tree_sample_cpu(p, threads_);
+    if (ops_ == nullptr) {
+      kernels::tree_sample_cpu(p, threads_);
+    } else if constexpr (std::is_same_v<T, F16>) {
+      ops_->tree_sample_f16(p);
+    } else {
+      ops_->tree_sample(p);
+    }
   }
 
   void run(const kernels::LayerMapParams& p) {
@@ -112,19 +126,20 @@ class DoorWorkspace {
 
  private:
   template <class E>
-  std::shared_ptr<kernels::OpsBuffer<T, E>> hold(const std::vector<E>& values) {
-    const auto buffer = std::make_shared<kernels::OpsBuffer<T, E>>(*ops_, values);
+  std::shared_ptr<kernels::OpsBuffer<Engine, E>> hold(const std::vector<E>& values) {
+    const auto buffer = std::make_shared<kernels::OpsBuffer<Engine, E>>(*ops_, values);
     held_.push_back(buffer);
     return buffer;
   }
 
   int threads_;
-  std::shared_ptr<kernels::Ops<T>> ops_;     // null: the CPU
-  std::vector<std::shared_ptr<void>> held_;  // freed before ops_
+  std::shared_ptr<kernels::Ops<Engine>> ops_;  // null: the CPU
+  std::vector<std::shared_ptr<void>> held_;    // freed before ops_
   std::vector<std::function<void()>> downloads_;
 };
 
-// call.template operator()<T>() for the request's T.
+// call.template operator()<T>() for the request's T, which door_request lets be f16 for samplers
+// alone (sampling.h).
 template <class Call>
 TensorSet with_dtype(kernels::Dtype dtype, const Call& call) {
   switch (dtype) {
@@ -133,6 +148,7 @@ TensorSet with_dtype(kernels::Dtype dtype, const Call& call) {
     case kernels::Dtype::kF32:
       return call.template operator()<float>();
     case kernels::Dtype::kBf16:
+    case kernels::Dtype::kF16:
       break;
   }
   return call.template operator()<Bf16>();
