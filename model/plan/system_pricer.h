@@ -61,6 +61,9 @@ class SystemPricer {
   void compose_dense(const DenseStep& step, StepSink& sink) const;
   void compose_draft_model(const DenseStep& step, StepSink& sink) const;
   void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
+  // The launches of a chain's sampler alone.
+  void take_sampler(SamplingAlgorithm algorithm, std::int64_t nodes, StepSink& sink) const;
+  double sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes) const;
   double period_factor(const Strategy& strategy, std::int64_t context) const;
   double measured_factor(const Strategy& strategy, std::int64_t context) const;
   AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
