@@ -161,6 +161,12 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
   app.add_option("--max-new-tokens", request->max_new_tokens, "tokens to generate at most");
   app.add_option("--temperature", request->temperature, "0: greedy");
   app.add_option("--seed", request->seed, "of sampling at a temperature above 0");
+  app.add_option("--top-k", request->truncation.top_k,
+                 "sample from the k likeliest tokens; 0, the default: all (sampling=exact)");
+  app.add_option("--top-p", request->truncation.top_p,
+                 "of those from the fewest that have this probability together (1: all)");
+  app.add_option("--min-p", request->truncation.min_p,
+                 "of those from what is at least this share of the likeliest (0: all)");
   app.add_option("--backend", request->backend, "cpu, cuda or auto");
   app.add_option("--dtype", request->dtype,
                  "f32, bf16 (cuda) or f64 (cpu); if left out, on a GPU bf16 where the weights are "

@@ -117,7 +117,8 @@ Acceptance Acceptor<T>::sample_tree(const Verified& verified, const AcceptanceOp
                      .accepted = ints_.data(),
                      .tokens = ints_.data() + 1,
                      .path = ints_.data() + 1 + count,
-                     .tau = tau_.data()});
+                     .tau = tau_.data(),
+                     .truncation = options.truncation});
   const std::vector<std::int32_t> out = ints_.read();
   const std::int64_t accepted = out[0];
   Acceptance result{.path = {0}, .next_token = out[static_cast<std::size_t>(1 + accepted)]};
@@ -144,7 +145,8 @@ Acceptance Acceptor<T>::sample_chain(const Verified& verified, const AcceptanceO
                      .uniforms = uniforms_.data(),
                      .accepted = ints_.data(),
                      .tokens = ints_.data() + 1,
-                     .tau = tau_.data()});
+                     .tau = tau_.data(),
+                     .truncation = options.truncation});
   const std::vector<std::int32_t> out = ints_.read();
   const std::int32_t accepted = out[0];
   Acceptance result{.path = {}, .next_token = out[static_cast<std::size_t>(1 + accepted)]};

@@ -32,6 +32,7 @@ struct AcceptanceOptions {
   // Above temperature 0. Coupled: each place's token is the one that plain decoding of that seed
   // draws there. Baseline and exact decide alike; sigmoid is lossy and for chains alone.
   SamplingAlgorithm sampling = SamplingAlgorithm::kCoupled;
+  kernels::Truncation truncation = {};  // not coupled: of the target's rows, and a chain's draft's
 };
 
 // Above temperature 0.

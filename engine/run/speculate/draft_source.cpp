@@ -147,7 +147,8 @@ std::int32_t DraftSource<T>::sample_token(std::int64_t index) {
                      .uniforms = uniform_.data(),
                      .accepted = drawn_.data(),
                      .tokens = drawn_.data() + 1,
-                     .tau = tau_.data()});
+                     .tau = tau_.data(),
+                     .truncation = options_.truncation});
   return drawn_.read()[1];
 }
 

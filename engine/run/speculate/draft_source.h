@@ -28,7 +28,8 @@ struct DraftSourceOptions {
   Traversal order = Traversal::kBfs;
   double temperature = 0.0;
   std::uint64_t seed = 0;
-  bool coupled = true;  // above temperature 0
+  bool coupled = true;                  // above temperature 0
+  kernels::Truncation truncation = {};  // of a chain that is sampled
   // Above temperature 0, not coupled: a chain is sampled even where the draft proposes only some of
   // the target's tokens. The others' logits are then never_proposed().
   bool samples_chain = false;

@@ -37,6 +37,10 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (strategy.sampling == SamplingAlgorithm::kCoupled && options.temperature == 0.0) {
     return "sampling=coupled needs a temperature above 0: at 0 the largest logit decides";
   }
+  if (options.truncation.cuts() && options.temperature > 0.0 && samples_coupled(strategy)) {
+    return "top-k, top-p and min-p need sampling=exact or sampling=baseline: coupled draws are of "
+           "all tokens";
+  }
   if (strategy.sampling == SamplingAlgorithm::kSigmoid && options.temperature == 0.0) {
     return "sampling=sigmoid needs a temperature above 0: at 0 the largest logit decides";
   }

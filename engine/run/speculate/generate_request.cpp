@@ -33,6 +33,7 @@ void check_request(const GenerateRequest& request) {
                                "planner table");
   }
   check_temperature(request.temperature);
+  check_truncation(request.truncation);
   const bool is_geometry = geometry_of(request.model).has_value();
   if (is_geometry && !request.given) {
     throw Error(ExitCode::kUsage, "'" + request.model.string() +
@@ -63,6 +64,7 @@ GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& 
           .max_new_tokens = request.max_new_tokens,
           .temperature = request.temperature,
           .seed = request.seed,
+          .truncation = request.truncation,
           .eos = setting.eos,
           .records_steps = request.uses_graphs && device.backend == Backend::kCuda,
           .acceptance = setting.acceptance.get()};

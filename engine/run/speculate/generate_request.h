@@ -38,6 +38,7 @@ struct GenerateRequest {
   std::int64_t max_new_tokens = 64;
   double temperature = 0.0;
   std::uint64_t seed = 0;
+  kernels::Truncation truncation = {};
   std::string backend = "auto";  // cpu, cuda, auto: a GPU if there is one
   // f32, bf16 (cuda), f64 (cpu); auto: on a GPU bf16 where the weights are halves, else f32
   std::string dtype = "auto";

@@ -19,6 +19,18 @@ void check_temperature(double temperature) {
   }
 }
 
+void check_truncation(const kernels::Truncation& truncation) {
+  if (truncation.top_k < 0) {
+    throw Error(ExitCode::kUsage, "top-k must be an integer from 0 up; 0 keeps all tokens");
+  }
+  if (!(truncation.top_p > 0.0 && truncation.top_p <= 1.0)) {
+    throw Error(ExitCode::kUsage, "top-p must be above 0 and at most 1, which keeps all tokens");
+  }
+  if (!(truncation.min_p >= 0.0 && truncation.min_p <= 1.0)) {
+    throw Error(ExitCode::kUsage, "min-p must be from 0, which keeps all tokens, to 1");
+  }
+}
+
 const char* name_of(StopReason reason) {
   switch (reason) {
     case StopReason::kEos:

@@ -18,6 +18,8 @@ struct GenerateOptions {
   std::int64_t max_new_tokens = 64;
   double temperature = 0.0;
   std::uint64_t seed = 0;
+  // Above temperature 0, of both models' logits; needs a sampler that is not coupled.
+  kernels::Truncation truncation = {};
   std::vector<std::int32_t> eos;  // any of them ends generation
   bool measures_blocks = false;
   bool measures_gaps = false;
@@ -33,6 +35,8 @@ struct GenerateOptions {
 
 // Throws Error(kUsage) unless it is 0, which is greedy, or one that logits can be divided by.
 void check_temperature(double temperature);
+// Throws Error(kUsage) unless top_k is from 0 up, top_p in (0, 1] and min_p in [0, 1].
+void check_truncation(const kernels::Truncation& truncation);
 
 enum class StopReason { kEos, kMaxNewTokens, kMaxPosition, kTextEnd };
 const char* name_of(StopReason reason);  // "eos", ...

@@ -118,7 +118,8 @@ StepOptions Prefilled<T>::step_options(const GenerateOptions& options) const {
       .acceptance = {.temperature = options.temperature,
                      .seed = options.seed,
                      .measures_gap = options.measures_gaps,
-                     .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled)},
+                     .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
+                     .truncation = options.truncation},
       .measures_blocks = options.measures_blocks,
       .observer = options.observer};
 }
@@ -182,6 +183,7 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
       .temperature = options.temperature,
       .seed = options.seed,
       .coupled = samples_coupled(options.strategy),
+      .truncation = options.truncation,
       .samples_chain = options.strategy.sampling == SamplingAlgorithm::kSigmoid,
       .target_vocab = target_->shape().vocab,
       .draft_positions = draft_positions()};

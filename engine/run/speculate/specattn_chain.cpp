@@ -31,7 +31,8 @@ SpecAttnChain<T>::SpecAttnChain(Prefilled<T>& prefilled, const GenerateOptions& 
                          .order = options.strategy.order,
                          .temperature = options.temperature,
                          .seed = options.seed,
-                         .coupled = samples_coupled(options.strategy)});
+                         .coupled = samples_coupled(options.strategy),
+                         .truncation = options.truncation});
   prefilled_->target().set_token_selector(selector_.get());
 }
 

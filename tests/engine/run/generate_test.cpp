@@ -58,6 +58,33 @@ TEST_CASE("what has no kernel or no draft is refused with a sentence") {
              Catch::Contains("reuse"));
 }
 
+TEST_CASE("top-k 1 is greedy text at any temperature, and coupled draws refuse what cuts") {
+  Engine<float> engine;
+  engine.generator.prefill(tiny::prompt(64));
+  const std::vector<std::int32_t> greedy = engine.generator.run(tiny::options("nsa/ar", 40)).tokens;
+  for (const char* strategy :
+       {"nsa/ar/bfs/c1/F*/sampling=exact", "nsa/d3k1n4/bfs/c1/F*/sampling=exact",
+        "nsa/d3k1n4/bfs/c1/F*/sampling=baseline", "nsa/d3k2n8/bfs/c1/F*/sampling=exact"}) {
+    GenerateOptions options = tiny::options(strategy, 40);
+    options.temperature = 1.0;
+    CAPTURE(strategy);
+    CHECK(engine.generator.run(options).tokens != greedy);
+    options.truncation.top_k = 1;
+    CHECK(engine.generator.run(options).tokens == greedy);
+    options.truncation = {.top_p = 1e-9};
+    CHECK(engine.generator.run(options).tokens == greedy);
+  }
+  GenerateOptions coupled = tiny::options("nsa/d3k2n8/bfs/c1/F*", 40);
+  coupled.temperature = 1.0;
+  coupled.truncation.min_p = 0.1;
+  CHECK_THAT(engine.generator.refusal(coupled), Catch::Contains("sampling=exact"));
+  for (const kernels::Truncation& wrong :
+       {kernels::Truncation{.top_k = -1}, kernels::Truncation{.top_p = 0.0},
+        kernels::Truncation{.top_p = 1.5}, kernels::Truncation{.min_p = -0.5}}) {
+    CHECK_THROWS_AS(check_truncation(wrong), Error);
+  }
+}
+
 TEST_CASE("a prompt longer than the model's positions is bad input") {
   LlmShape shape = tiny::shape();
   shape.max_position = 32;
