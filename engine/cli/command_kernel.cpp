@@ -66,7 +66,7 @@ Run declare_kernel(CLI::App& app, const CommandContext&) {
   app.add_option("FAMILY", options->family, "the kernel family; --list prints them");
   app.add_option("--variant", options->variant, "its variant; the family's first if left out");
   app.add_option("--backend", options->backend, "cpu or cuda");
-  app.add_option("--dtype", options->dtype, "f64, f32 or bf16");
+  app.add_option("--dtype", options->dtype, "f64, f32 or bf16; f16 of logits");
   app.add_option("--in", options->in, "safetensors file with the inputs");
   app.add_option("--out", options->out, "safetensors file for the outputs");
   app.add_flag("--judge", options->judge,

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/common/f16.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 
@@ -79,6 +80,8 @@ template <class T, class V>
 T rounded(V value) {
   if constexpr (std::is_same_v<T, Bf16>) {
     return to_bf16(value);
+  } else if constexpr (std::is_same_v<T, F16>) {
+    return to_f16(value);
   } else {
     return static_cast<T>(value);
   }
@@ -241,6 +244,7 @@ std::vector<T> values_as(const TensorView& tensor, const std::string& what) {
 template std::vector<double> values_as<double>(const TensorView&, const std::string&);
 template std::vector<float> values_as<float>(const TensorView&, const std::string&);
 template std::vector<Bf16> values_as<Bf16>(const TensorView&, const std::string&);
+template std::vector<F16> values_as<F16>(const TensorView&, const std::string&);
 template std::vector<std::int32_t> values_as<std::int32_t>(const TensorView&, const std::string&);
 template std::vector<std::int64_t> values_as<std::int64_t>(const TensorView&, const std::string&);
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <limits>
+#include <tuple>
 
 #include "tests/end_to_end/door_case.h"
 #include "tests/support/errors.h"
@@ -289,6 +290,7 @@ TEST_CASE("names that the contract does not know are usage errors") {
 TEST_CASE("CUDA answers no to f64 and to head sizes it does not take") {
   const TensorSet set = nsa_tensors(small_nsa_case(1));
   check_refused(run_door_on(set, "nsa_verify --backend cuda --dtype f64"), 1, "f64");
+  check_refused(run_door_on(set, "nsa_verify --dtype f16"), 2, "dtype f16 is for logits");
   check_refused(run_door_on(set, "nsa_verify --backend cuda"), 1, "multiple of 16");
 }
 
@@ -318,6 +320,22 @@ TEST_CASE("a file that is no safetensors file is exit 3") {
     CHECK(answer["code"] == 3);
     CHECK("versieve: " + answer["error"].get<std::string>() + "\n" == run.err);
     CHECK(!std::filesystem::exists(out));
+  }
+}
+
+TEST_CASE("cuts of logits outside their range are refused") {
+  for (const auto& [key, value, sentence] : {std::tuple{"top_k", "-1", "top_k"},
+                                             {"top_k", "1.5", "top_k"},
+                                             {"top_p", "0", "top_p must be above 0"},
+                                             {"top_p", "1.01", "top_p must be above 0"},
+                                             {"min_p", "-0.1", "min_p must be from 0 to 1"},
+                                             {"min_p", "x", "min_p"}}) {
+    engine::TensorSet chain = spec_sample_tensors();
+    chain.metadata[key] = value;
+    check_refused(run_door_on(chain, "spec_sample"), 3, sentence);
+    engine::TensorSet tree = tree_sample_tensors();
+    tree.metadata[key] = value;
+    check_refused(run_door_on(tree, "tree_sample"), 3, sentence);
   }
 }
 

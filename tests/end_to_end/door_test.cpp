@@ -312,6 +312,25 @@ TEST_CASE("tree_sample walks the tree greedily at temperature 0") {
   }
 }
 
+TEST_CASE("top_k, top_p and min_p cut the rows of both models, in f16 as in f32") {
+  // Position 0 keeps token 3 of both; position 1 all equal tokens of the target, token 0 of the
+  // draft.
+  for (const char* cut : {"top_k", "top_p", "min_p"}) {
+    for (const char* dtype : {"f64", "f32", "bf16", "f16"}) {
+      TensorSet set = spec_sample_tensors();
+      set.metadata[cut] = std::string(cut) == "top_k"   ? "1"
+                          : std::string(cut) == "top_p" ? "0.6"
+                                                        : "0.5";
+      CAPTURE(cut, dtype);
+      const DoorRun run = run_door_on(set, std::string("spec_sample --dtype ") + dtype);
+      INFO(run.command.err);
+      REQUIRE(run.command.code == 0);
+      CHECK(integers(run, "tokens") == std::vector<std::int32_t>{3, 2});
+      CHECK(floats(run, "tau") == std::vector<double>{1, 0.25});
+    }
+  }
+}
+
 TEST_CASE("tree_sample with a leading R pads tokens and path") {
   TensorSet set = tree_sample_tensors();
   set.tensors["tokens"] = tensor_of(std::vector<std::int32_t>{0, 2, 1, 3, 0, 2, 3, 3}, {2, 4});

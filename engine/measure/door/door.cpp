@@ -56,12 +56,12 @@ DoorBackend backend_of(const std::string& name) {
 
 kernels::Dtype dtype_of(const std::string& name) {
   for (const kernels::Dtype dtype :
-       {kernels::Dtype::kF64, kernels::Dtype::kF32, kernels::Dtype::kBf16}) {
+       {kernels::Dtype::kF64, kernels::Dtype::kF32, kernels::Dtype::kBf16, kernels::Dtype::kF16}) {
     if (name == kernels::name_of(dtype)) {
       return dtype;
     }
   }
-  throw Error(ExitCode::kUsage, "unknown dtype '" + name + "'; known are f64, f32 and bf16");
+  throw Error(ExitCode::kUsage, "unknown dtype '" + name + "'; known are f64, f32, bf16 and f16");
 }
 
 std::vector<std::string> variant_names(const DoorFamily& family) {
@@ -123,9 +123,15 @@ DoorRequest door_request(const std::string& family, const std::string& variant,
   request.family = family_of(family);
   request.backend = backend_of(backend);
   request.dtype = dtype_of(dtype);
+  if (request.dtype == kernels::Dtype::kF16 && request.family != &kSpecSampleDoor &&
+      request.family != &kTreeSampleDoor) {
+    throw Error(ExitCode::kUsage, "dtype f16 is for logits: spec_sample and tree_sample take it, " +
+                                      family + " does not");
+  }
   request.variant = variant_of(*request.family, variant);
   if (request.backend == DoorBackend::kCuda && request.dtype == kernels::Dtype::kF64) {
-    throw Error(ExitCode::kAnswerNo, "CUDA computes in f32 and bf16; f64 runs on the cpu backend");
+    throw Error(ExitCode::kAnswerNo,
+                "CUDA computes in f32 and 16-bit types; f64 runs on the cpu backend");
   }
   return request;
 }

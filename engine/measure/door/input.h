@@ -23,7 +23,7 @@ class DoorInput {
   std::int64_t rank(const std::string& name) const;
 
   // `shape`: letters or numbers between commas, "N,H,3". Refuses a missing tensor, another type
-  // than F32 or F64, another shape. Rounds once to T = double, float or Bf16.
+  // than F32 or F64, another shape. Rounds once to T = double, float, Bf16 or F16.
   template <class T>
   std::vector<T> floats(const std::string& name, const std::string& shape) {
     return values_as<T>(float_tensor(name, shape), file_.source() + ": " + name);
@@ -51,6 +51,7 @@ class DoorInput {
   // Refuses a bound letter below `least`.
   void require_at_least(const std::string& letter, std::int64_t least) const;
 
+  bool has_key(const std::string& key) const { return file_.metadata().count(key) > 0; }
   // Scalars: decimal text in [least, most]; missing ones are refused.
   std::int64_t integer_key(const std::string& key, std::int64_t least, std::int64_t most) const;
   double number_key(const std::string& key) const;

@@ -22,6 +22,26 @@ double temperature(const DoorInput& input) {
   return value;
 }
 
+kernels::Truncation truncation(const DoorInput& input) {
+  kernels::Truncation cuts;
+  if (input.has_key("top_k")) {
+    cuts.top_k = input.integer_key("top_k", 0, std::int64_t{1} << 40);
+  }
+  if (input.has_key("top_p")) {
+    cuts.top_p = input.number_key("top_p");
+    if (!(cuts.top_p > 0.0 && cuts.top_p <= 1.0)) {
+      input.refuse("top_p must be above 0 and at most 1");
+    }
+  }
+  if (input.has_key("min_p")) {
+    cuts.min_p = input.number_key("min_p");
+    if (!(cuts.min_p >= 0.0 && cuts.min_p <= 1.0)) {
+      input.refuse("min_p must be from 0 to 1");
+    }
+  }
+  return cuts;
+}
+
 std::vector<double> unit_numbers(DoorInput& input, const std::string& name,
                                  const std::string& shape) {
   std::vector<double> numbers = input.floats<double>(name, shape);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/measure/door/input.h"
+#include "engine/measure/door/workspace.h"
 #include "kernels/common/element.h"
 #include "kernels/spec_sample/categorical.h"
 
@@ -37,6 +38,14 @@ std::vector<T> logits(DoorInput& input, const std::string& name, const std::stri
 std::vector<std::int32_t> vocabulary_tokens(DoorInput& input, const std::string& name,
                                             const std::string& shape);
 double temperature(const DoorInput& input);
+// What is left of each row of logits; keys that are not there cut nothing.
+kernels::Truncation truncation(const DoorInput& input);
+
+// call.template operator()<T>() for the request's T, f16 among them.
+template <class Call>
+TensorSet with_logits_dtype(kernels::Dtype dtype, const Call& call) {
+  return dtype == kernels::Dtype::kF16 ? call.template operator()<F16>() : with_dtype(dtype, call);
+}
 std::vector<double> unit_numbers(DoorInput& input, const std::string& name,
                                  const std::string& shape);
 

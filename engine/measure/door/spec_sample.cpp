@@ -15,7 +15,10 @@ constexpr DoorTensor kInputs[] = {{"target_logits", "float", "gamma+1,V"},
 constexpr DoorKey kKeys[] = {
     {"temperature", "T >= 0; 0 is one-hot at the lowest argmax; sigmoid needs T > 0"},
     {"alpha", "sigmoid((z / T - alpha) / (beta - alpha)); sigmoid only"},
-    {"beta", "above alpha; sigmoid only"}};
+    {"beta", "above alpha; sigmoid only"},
+    {"top_k", "optional: of each row the k largest logits; 0 is all"},
+    {"top_p", "optional, in (0, 1]: of those the fewest that have this mass"},
+    {"min_p", "optional, in [0, 1]: of those what is as likely as this share of the likeliest"}};
 constexpr DoorTensor kOutputs[] = {{"accepted", "I32", "1 or R"},
                                    {"tokens", "I32", "accepted+1 or R,gamma+1"},
                                    {"tau", "float", "[R,]gamma"}};
@@ -82,6 +85,7 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   p.temperature = chain.temperature;
   p.alpha = chain.alpha;
   p.beta = chain.beta;
+  p.truncation = truncation(input);
   require_on_cuda(request,
                   p.vocab < kCudaMaxVocab && p.gamma < kCudaMaxGamma && p.samples <= kCudaMaxIndex,
                   "a vocabulary below 2^30, gamma below 2^20 and fewer than 2^31 samples");
@@ -112,7 +116,7 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
 }
 
 TensorSet run(DoorInput& input, const DoorRequest& request) {
-  return with_dtype(request.dtype, [&]<class T>() { return run_as<T>(input, request); });
+  return with_logits_dtype(request.dtype, [&]<class T>() { return run_as<T>(input, request); });
 }
 
 }  // namespace

@@ -12,7 +12,11 @@ constexpr DoorTensor kInputs[] = {{"target_logits", "float", "N,V"},
                                   {"parent", "I32", "N"},
                                   {"tokens", "I32", "[R,]N"},
                                   {"uniforms", "float", "[R,]N"}};
-constexpr DoorKey kKeys[] = {{"temperature", "T >= 0; 0 is one-hot at the lowest argmax"}};
+constexpr DoorKey kKeys[] = {
+    {"temperature", "T >= 0; 0 is one-hot at the lowest argmax"},
+    {"top_k", "optional: of each row the k largest logits; 0 is all"},
+    {"top_p", "optional, in (0, 1]: of those the fewest that have this mass"},
+    {"min_p", "optional, in [0, 1]: of those what is as likely as this share of the likeliest"}};
 constexpr DoorTensor kOutputs[] = {{"accepted", "I32", "1 or R"},
                                    {"tokens", "I32", "accepted+1 or R,N"},
                                    {"path", "I32", "accepted or R,N"},
@@ -68,6 +72,7 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   p.num_nodes = input.dim("N");
   p.vocab = input.dim("V");
   p.temperature = tree.temperature;
+  p.truncation = truncation(input);
   require_on_cuda(request, p.vocab < kCudaMaxVocab && p.num_nodes <= kCudaMaxNodes,
                   "a vocabulary below 2^30 and at most 4096 nodes");
   std::vector<std::int32_t> accepted(static_cast<std::size_t>(p.samples));
@@ -102,7 +107,7 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
 }
 
 TensorSet run(DoorInput& input, const DoorRequest& request) {
-  return with_dtype(request.dtype, [&]<class T>() { return run_as<T>(input, request); });
+  return with_logits_dtype(request.dtype, [&]<class T>() { return run_as<T>(input, request); });
 }
 
 }  // namespace
