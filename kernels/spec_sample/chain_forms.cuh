@@ -1,5 +1,5 @@
-// The forms of the fused launch, position by position (fused.cuh): held, with a position's logits in
-// registers as weights, and voting, with its statistics alone.
+// The forms of the fused launch, position by position (fused.cuh): held, with a position's logits
+// in registers as weights, and voting, with its statistics alone.
 #pragma once
 
 #include "kernels/spec_sample/chain_draw.cuh"

@@ -137,11 +137,11 @@ void launch_stream(const ChainSetting<T>& a, const LaunchContext& context) {
                           context.observer);
   const std::int64_t rows = a.s.batch * (2 * a.s.gamma + 1);
   const std::int64_t blocks = (rows * a.cut.chunks + kMaxTiles - 1) / kMaxTiles;
-  launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks, kStreamBlocks * kSms))),
-       .threads = kClusterLawThreads,
-       .stream = context.stream},
-      spec_stats_kernel<T, kRounds>, a, stats);
+  launch_dependent({.grid = dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks, kSms))),
+                    .threads = kClusterLawThreads,
+                    .shared_bytes = kStreamBytes,
+                    .stream = context.stream},
+                   spec_stats_kernel<T, kRounds>, a, stats);
   const unsigned cluster = cluster_blocks(a.cut);
   check(cudaFuncSetAttribute(spec_end_kernel<T, kRounds>,
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1));

@@ -124,8 +124,8 @@ Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t n
   const bool sigmoid = c.algorithm == SamplingAlgorithm::kSigmoid;
   const int algorithm = static_cast<int>(sigmoid ? SamplingAlgorithm::kExact : c.algorithm);
   return {kSamplingFamilies + 2 * algorithm + (c.width > 0 ? 1 : 0),
-          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples, 4.0),
-           sigmoid ? 0.5 : 0.0}};
+          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples * c.batch, 4.0),
+           (sigmoid ? 0.5 : 0.0) + (c.cuts() ? 2.0 : 0.0)}};
 }
 
 double distance(const Regime& a, const Regime& b) {

@@ -1,10 +1,34 @@
 #include "model/launches/sampling.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "model/launches/launch_parts.h"
 #include "model/launches/spec_sample.h"
 #include "model/launches/tree_sample.h"
 
 namespace versieve {
+namespace {
+
+// Passes over a row that a search is worth, and what each takes beside its reading, in steps of 4
+// KiB of a block (kernels/spec_sample/MEASURED.md).
+constexpr double kSearchPasses = 6.0, kPassStep = 12.0;
+constexpr double kSearchBlocks = 264.0;  // of the chip, which rows share out
+
+}  // namespace
+
+void Sampler::add_cuts(const SamplingCase& c, std::int64_t rows) const {
+  if (!c.cuts()) {
+    return;
+  }
+  const double searches = (c.top_k > 0 ? 1.0 : 0.0) + (c.top_p < 1.0 ? 1.0 : 0.0);
+  const double of_row = std::clamp(std::exp2(std::floor(std::log2(kSearchBlocks / number(rows)))),
+                                   1.0, kSamplerCluster);
+  const double waves = std::ceil(number(rows) * of_row / kSearchBlocks);
+  const double pass = number(vocab * element_bytes) / 4.0 / of_row / kSamplerLogits;
+  add_steps(LaunchKind::kSpecChain, traffic::tree_tests(rows, vocab, element_bytes), 1.0,
+            waves * (pass + searches * kSearchPasses * (pass + kPassStep)), true);
+}
 
 void Sampler::add(LaunchKind kind, const Traffic& t, double blocks, double share,
                   bool reads_logits) const {
@@ -23,11 +47,11 @@ void add_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
                   std::int64_t element_bytes, bool cold, StepWork& out) {
   const Sampler sampler{.vocab = vocab, .element_bytes = element_bytes, .cold = cold, .out = out};
   if (c.width > 0) {
+    sampler.add_cuts(c, nodes);
     add_tree_sampler(sampler, c, nodes);
-  } else if (c.algorithm == SamplingAlgorithm::kBaseline) {
-    add_baseline_chain_sampler(sampler, nodes - 1, c.samples);
   } else {
-    add_chain_sampler(sampler, c.algorithm == SamplingAlgorithm::kSigmoid, nodes - 1, c.samples);
+    sampler.add_cuts(c, c.batch * (2 * nodes - 1));
+    add_chain_sampler(sampler, c, nodes - 1);
   }
 }
 

@@ -27,6 +27,9 @@ struct Sampler {
            bool reads_logits) const;
   void add_steps(LaunchKind kind, const Traffic& traffic, double blocks, double steps,
                  bool reads_logits) const;
+  // The search for what is left of rows (kernels/spec_sample/row_cuts.cu), before the sampler
+  // itself, which finds them in the second-level cache then.
+  void add_cuts(const SamplingCase& c, std::int64_t rows) const;
 };
 
 }  // namespace versieve

@@ -36,23 +36,43 @@ constexpr double kSpilled = 8.0, kSigmoidSpilled = 20.0;  // registers, in the h
 constexpr double kReadAgain = 21.0, kSigmoidReadAgain = 15.0, kSampleReadAgain = 1.4;
 constexpr double kVotingMb = 2.0;  // of logits, which nothing else hides there
 
-// Of a batch: below, a launch that keeps its logits is done before two are. A guess between
-// measured cells (kernels/spec_sample/MEASURED.md).
+// Of a batch: below, a launch that keeps its logits is done before two are (a guess between
+// measured cells, kernels/spec_sample/MEASURED.md). A single chain's votes cost less than a second
+// launch.
 constexpr std::int64_t kStreamedLogits = 6'000'000;
+
+// Streamed: what its second launch takes, with the first one's start; SMs that share out the
+// logits.
+constexpr double kStreamedEnd = 130.0, kStreamSms = 132.0;
+constexpr double kLaterWave = 34.0;  // of a batch's positions that wait for others to end
+
+// Of a batch, beyond a chain's: waves of clusters behind the first.
+double later_waves(ChainForm form, const ChainGrid& grid) {
+  if (grid.batch == 1) {
+    return 0.0;
+  }
+  const double blocks = grid.rounds > 1 ? 2.0 : number(static_cast<std::int64_t>(form));
+  const double at_once = number(kHeldThreads) / 2.0 * blocks / number(grid.position_threads);
+  return std::max(0.0, number(grid.batch * (grid.gamma + 1)) / at_once - 1.0);
+}
 
 double chain_steps(ChainForm form, bool sigmoid, const ChainGrid& grid, std::int64_t vocab,
                    const Traffic& t) {
   const double steps = (sigmoid ? kSigmoidShare : 1.0) * number(vocab) / kSamplerCluster /
                            kSamplerLogits * std::ceil(number(grid.samples) / kBatch) +
                        (sigmoid ? kSigmoidTest : 0.0) +
-                       (grid.gamma > 1 ? kVotes + kVote * number(grid.gamma - 1) : 0.0);
+                       (grid.gamma > 1 ? kVotes + kVote * number(grid.gamma - 1) : 0.0) +
+                       kLaterWave * later_waves(form, grid);
   switch (form) {
     case ChainForm::kRoomy:
       return steps;
     case ChainForm::kHeld:
       return steps + (sigmoid ? kSigmoidSpilled : kSpilled);
+    case ChainForm::kStreamed: {
+      const std::int64_t rows = grid.batch * (2 * grid.gamma + 1);
+      return kStreamedEnd + number(rows * vocab) / kStreamSms / kSamplerLogits;
+    }
     case ChainForm::kVoting:
-    case ChainForm::kStreamed:  // its second launch is voting's second reading
       break;
   }
   return steps + (sigmoid ? kSigmoidReadAgain : kReadAgain + kVotingMb * 1e-6 * t.total_read()) +
@@ -87,7 +107,7 @@ ChainForm chain_form(const ChainGrid& grid, bool votes, bool sigmoid) {
   const bool fits_roomy = threads * grid.slices() <= kHeldThreads / 2;
   if (!sigmoid && grid.samples == 1 && grid.gamma <= kVotePositions) {
     const std::int64_t logits = (positions + grid.batch * grid.gamma) * grid.vocab;
-    if (grid.batch > 1 ? logits >= kStreamedLogits : grid.rounds > 1 && !fits_roomy) {
+    if (grid.batch > 1 && logits >= kStreamedLogits) {
       return ChainForm::kStreamed;
     }
   }
@@ -135,8 +155,13 @@ Traffic spec_pick(std::int64_t samples, std::int64_t gamma) {
 
 }  // namespace traffic
 
-void add_baseline_chain_sampler(const Sampler& s, std::int64_t gamma, std::int64_t samples) {
-  for (const std::int64_t rows : {gamma + 1, gamma}) {
+namespace {
+
+// Of all sequences together.
+void add_baseline(const Sampler& s, const SamplingCase& c, std::int64_t own_gamma) {
+  const std::int64_t gamma = c.batch * own_gamma;
+  const std::int64_t samples = c.batch * c.samples;
+  for (const std::int64_t rows : {gamma + c.batch, gamma}) {
     s.add(LaunchKind::kSpecSoftmax, traffic::softmax_rows(rows, s.vocab, s.element_bytes),
           number(rows), 1.0, true);
   }
@@ -148,15 +173,19 @@ void add_baseline_chain_sampler(const Sampler& s, std::int64_t gamma, std::int64
         false);
 }
 
-void add_chain_sampler(const Sampler& s, bool sigmoid, std::int64_t gamma, std::int64_t samples) {
-  if (!chain_in_one_launch(s.vocab)) {
-    add_baseline_chain_sampler(s, gamma, samples);
+}  // namespace
+
+void add_chain_sampler(const Sampler& s, const SamplingCase& c, std::int64_t gamma) {
+  if (c.algorithm == SamplingAlgorithm::kBaseline || !chain_in_one_launch(s.vocab)) {
+    add_baseline(s, c, gamma);
     return;
   }
-  const ChainGrid grid = chain_grid(gamma, samples, s.vocab);
+  const bool sigmoid = c.algorithm == SamplingAlgorithm::kSigmoid;
+  const ChainGrid grid = chain_grid(gamma, c.samples, s.vocab, c.batch);
   const ChainForm form = chain_form(grid, grid.votes(), sigmoid);
-  const Traffic t = chain_traffic(form, sigmoid, gamma, s.vocab, s.element_bytes);
+  const Traffic t = chain_traffic(form, sigmoid, gamma, c.batch * s.vocab, s.element_bytes);
   s.add_steps(LaunchKind::kSpecChain, t, 1.0, chain_steps(form, sigmoid, grid, s.vocab, t), true);
+  const std::int64_t samples = c.batch * c.samples;
   s.add(LaunchKind::kSpecPick, traffic::spec_pick(samples, gamma), number(samples), 0.0, false);
 }
 

@@ -9,13 +9,13 @@
 
 namespace versieve {
 
-struct Sampler;  // model/launches/sampling.h
+struct Sampler;       // model/launches/sampling.h
+struct SamplingCase;  // model/words/kernel_case.h
 
 // By the blocks of 512 threads that an SM holds of it: 128, 64, 40 registers a thread. Roomy and
 // held keep a position's logits in registers as weights; voting keeps its statistics, and reads the
 // rows of a sample's first rejection again.
-// Streamed, for batches and for chains of two rounds that are not roomy: two launches, the second
-// for the end of each sequence.
+// Streamed, for large batches: two launches, the second for the end of each sequence.
 enum class ChainForm { kRoomy = 1, kHeld = 2, kVoting = 3, kStreamed = 4 };
 
 inline constexpr int kVoteSamples = 32;    // a lane each
@@ -72,9 +72,7 @@ Traffic spec_pick(std::int64_t samples, std::int64_t gamma);
 
 }  // namespace traffic
 
-// `gamma` drafted tokens.
-void add_baseline_chain_sampler(const Sampler& sampler, std::int64_t gamma, std::int64_t samples);
-void add_chain_sampler(const Sampler& sampler, bool sigmoid, std::int64_t gamma,
-                       std::int64_t samples);
+// `gamma` drafted tokens in each of the case's sequences.
+void add_chain_sampler(const Sampler& sampler, const SamplingCase& c, std::int64_t gamma);
 
 }  // namespace versieve

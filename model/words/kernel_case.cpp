@@ -44,7 +44,8 @@ std::string shortest(double value) {
 
 constexpr const char* kTopkForm = "topk:sort|radix|gvr/k<number>[/hint<share>], the hint for gvr";
 constexpr const char* kSamplingForm =
-    "sampling:baseline|exact|sigmoid/chain|k<width>/r<samples>, sigmoid for chains";
+    "sampling:baseline|exact|sigmoid/chain|k<width>/r<samples>[/b<sequences>][/topk<number>]"
+    "[/topp<share>][/minp<share>], sigmoid and sequences for chains";
 constexpr const char* kMachineForm = "machine:copy|launch/c<kernels>|gemm/k<number>m<number>";
 
 }  // namespace
@@ -91,6 +92,18 @@ SamplingCase SamplingCase::parse(std::string_view text) {
   named = named && (chain || (take_number(rest, "/k", c.width) && c.width >= 1 &&
                               c.algorithm != SamplingAlgorithm::kSigmoid));
   named = named && take_number(rest, "/r", c.samples) && c.samples >= 1;
+  if (named && take_number(rest, "/b", c.batch)) {
+    named = c.batch >= 1 && c.width == 0;
+  }
+  if (named && take_number(rest, "/topk", c.top_k)) {
+    named = c.top_k >= 1;
+  }
+  if (named && take_number(rest, "/topp", c.top_p)) {
+    named = c.top_p > 0.0 && c.top_p < 1.0;
+  }
+  if (named && take_number(rest, "/minp", c.min_p)) {
+    named = c.min_p > 0.0 && c.min_p <= 1.0;
+  }
   if (!named || c.text() != text) {
     refuse(text, kSamplingForm);
   }
@@ -100,7 +113,10 @@ SamplingCase SamplingCase::parse(std::string_view text) {
 std::string SamplingCase::text() const {
   return std::string("sampling:") + name_of(algorithm) +
          (width == 0 ? std::string("/chain") : "/k" + std::to_string(width)) + "/r" +
-         std::to_string(samples);
+         std::to_string(samples) + (batch > 1 ? "/b" + std::to_string(batch) : "") +
+         (top_k > 0 ? "/topk" + std::to_string(top_k) : "") +
+         (top_p < 1.0 ? "/topp" + shortest(top_p) : "") +
+         (min_p > 0.0 ? "/minp" + shortest(min_p) : "");
 }
 
 MachineCase MachineCase::parse(std::string_view text) {

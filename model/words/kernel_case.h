@@ -2,11 +2,13 @@
 // where other points have a strategy's:
 //   topk     = "topk:" ("sort"|"radix"|"gvr") "/k" INT [ "/hint" REAL ]      hint: gvr alone
 //   sampling = "sampling:" ("baseline"|"exact"|"sigmoid") "/" ("chain" | "k" INT) "/r" INT
+//              [ "/b" INT ] [ "/topk" INT ] [ "/topp" REAL ] [ "/minp" REAL ]
 //   machine  = "machine:" ( "copy" | "launch/c" INT | "gemm/k" INT "m" INT )
 // A machine's copy moves `length` KiB; launch enqueues c kernels, each after the one before, that
 // move next to nothing; gemm multiplies N rows by [m, k] weights (`length` is 1 there).
-// A chain of N rows tests N - 1 drafted tokens; in a tree of N nodes the parent of node i is
-// (i - 1) / k. Numbers are in their shortest form, as in strategies.
+// A chain of N rows tests N - 1 drafted tokens, in b sequences side by side; in a tree of N nodes
+// the parent of node i is (i - 1) / k. What of the rows is cut (kernels/spec_sample) is left out
+// where it cuts nothing. Numbers are in their shortest form, as in strategies.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,12 @@ struct SamplingCase {
   SamplingAlgorithm algorithm = SamplingAlgorithm::kExact;
   std::int64_t width = 0;    // children a node; 0: a chain that the draft sampled
   std::int64_t samples = 1;  // R
+  std::int64_t batch = 1;    // of chains
+  // Cuts of every row: 0, 1 and 0 keep all.
+  std::int64_t top_k = 0;
+  double top_p = 1.0, min_p = 0.0;
 
+  bool cuts() const { return top_k > 0 || top_p < 1.0 || min_p > 0.0; }
   static SamplingCase parse(std::string_view text);
   std::string text() const;
 };

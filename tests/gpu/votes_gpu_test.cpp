@@ -79,7 +79,8 @@ TEMPLATE_TEST_CASE("CUDA spec_sample's sequences of a batch are those of calls o
                                                      {9, 1, 2, 151936},
                                                      {8, 1, 20, 33001},
                                                      {3, 1, 31, 70000},
-                                                     {4, 1, 3, 262144}}) {
+                                                     {4, 1, 3, 262144},
+                                                     {16, 1, 4, 151936}}) {
     const auto whole = test::random_chain<TestType>(samples, gamma, vocab, 0.8, 50, batch);
     for (const Spec variant : {Spec::kBaseline, Spec::kExact, Spec::kSigmoid}) {
       INFO("B " << batch << " R " << samples << " gamma " << gamma << " V " << vocab);

@@ -13,13 +13,22 @@ TEST_CASE("canonical kernel texts are read back to themselves") {
     CAPTURE(text);
     CHECK(TopkCase::parse(text).text() == text);
   }
-  for (const char* text : {"sampling:baseline/chain/r1", "sampling:sigmoid/chain/r8",
-                           "sampling:exact/k4/r1", "sampling:baseline/k1/r2"}) {
+  for (const char* text :
+       {"sampling:baseline/chain/r1", "sampling:sigmoid/chain/r8", "sampling:exact/k4/r1",
+        "sampling:baseline/k1/r2", "sampling:exact/chain/r1/b16",
+        "sampling:exact/chain/r1/b4/topk50/topp0.95/minp0.05", "sampling:exact/k4/r1/topp0.9",
+        "sampling:sigmoid/chain/r1/minp1"}) {
     CAPTURE(text);
     CHECK(SamplingCase::parse(text).text() == text);
   }
   CHECK(TopkCase::parse("topk:gvr/k16/hint0.75").hint == 0.75);
   CHECK(SamplingCase::parse("sampling:exact/k4/r3").samples == 3);
+  const SamplingCase cut = SamplingCase::parse("sampling:exact/chain/r1/b4/topk50/topp0.95");
+  CHECK(cut.batch == 4);
+  CHECK(cut.top_k == 50);
+  CHECK(cut.top_p == 0.95);
+  CHECK(cut.cuts());
+  CHECK(!SamplingCase::parse("sampling:exact/chain/r1/b4").cuts());
 }
 
 TEST_CASE("kernel texts that are not canonical are refused") {
@@ -33,7 +42,11 @@ TEST_CASE("kernel texts that are not canonical are refused") {
   for (const char* text :
        {"", "sampling:greedy/chain/r1", "sampling:exact/chain", "sampling:exact/r1",
         "sampling:exact/k0/r1", "sampling:sigmoid/k4/r1", "sampling:exact/chain/r0",
-        "sampling:exact/chain/r1/", "sampling:exact/chain/r01"}) {
+        "sampling:exact/chain/r1/", "sampling:exact/chain/r01", "sampling:exact/chain/r1/b1",
+        "sampling:exact/chain/r1/b0", "sampling:exact/k4/r1/b2", "sampling:exact/chain/r1/topk0",
+        "sampling:exact/chain/r1/topp1", "sampling:exact/chain/r1/topp0.90",
+        "sampling:exact/chain/r1/minp0", "sampling:exact/chain/r1/topp0.9/topk4",
+        "sampling:exact/chain/r1/minp1.5", "sampling:exact/chain/r1/toppnan"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(SamplingCase::parse(text), Error);
   }

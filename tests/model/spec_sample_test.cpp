@@ -63,13 +63,12 @@ TEST_CASE("many samples or positions have no votes, and slices of samples take r
   CHECK(form_of(1, 128256, 4 * 256) == ChainForm::kHeld);  // four copies of two positions
 }
 
-TEST_CASE("two rounds a warp are roomy, streamed or vote, and wait in line without votes") {
+TEST_CASE("two rounds a warp are roomy or vote, and wait in line without votes") {
   CHECK(form_of(6, 262144) == ChainForm::kRoomy);
-  CHECK(form_of(7, 262144) == ChainForm::kStreamed);
+  CHECK(form_of(7, 262144) == ChainForm::kVoting);
   CHECK(form_of(10, 151936) == ChainForm::kRoomy);
-  CHECK(form_of(11, 151936) == ChainForm::kStreamed);
-  CHECK(form_of(11, 151936, 1, 1, true) == ChainForm::kVoting);
-  CHECK(form_of(11, 151936, 2) == ChainForm::kVoting);  // a sample more ends elsewhere
+  CHECK(form_of(11, 151936) == ChainForm::kVoting);
+  CHECK(form_of(11, 151936, 1, 2) == ChainForm::kStreamed);  // of a batch
   CHECK(form_of(16, 262144, 33) == ChainForm::kRoomy);
 }
 
@@ -79,8 +78,8 @@ TEST_CASE("sequences of a batch take room as positions do, and share the votes")
   CHECK(form_of(4, 128256, 1, 3) == ChainForm::kVoting);
   CHECK(form_of(4, 128256, 1, 16) == ChainForm::kStreamed);
   CHECK(form_of(4, 128256, 1, 16, true) == ChainForm::kVoting);  // sigmoids look at single logits
-  CHECK(form_of(4, 128256, 2, 16) == ChainForm::kVoting);
-  CHECK(form_of(4, 128256, 3, 11) == ChainForm::kHeld);  // 33 samples have no votes
+  CHECK(form_of(4, 128256, 2, 16) == ChainForm::kVoting);        // a sample more ends elsewhere
+  CHECK(form_of(4, 128256, 3, 11) == ChainForm::kHeld);          // 33 samples have no votes
 }
 
 TEST_CASE("what is priced is what runs: one launch up to 262,144 logits, the baseline's above") {
@@ -105,6 +104,38 @@ TEST_CASE("what is priced is what runs: one launch up to 262,144 logits, the bas
   CHECK(tree_in_one_launch(128, 262144));
   CHECK(!tree_in_one_launch(129, 32000));
   CHECK(!chain_in_one_launch(262145));
+}
+
+TEST_CASE("a batch and what is cut of its rows are priced as they run") {
+  const auto launches = [](const SamplingCase& c, std::int64_t vocab) {
+    StepWork work;
+    add_sampling(c, vocab, 9, 2, true, work);
+    return work;
+  };
+  for (const std::int64_t vocab : {32000, 128256, 262144}) {
+    CAPTURE(vocab);
+    double steps = 0.0;
+    for (const std::int64_t batch : {1, 4, 16}) {
+      const StepWork work = launches({.batch = batch}, vocab);
+      const LaunchWork& chain = *work.begin();
+      CHECK(chain.kind == LaunchKind::kSpecChain);
+      CHECK(chain.unique.total_read() == 17.0 * static_cast<double>(batch * vocab) * 2.0);
+      CHECK(chain.steps > steps);
+      steps = chain.steps;
+    }
+    // The baseline's launches are of all rows.
+    const StepWork separate =
+        launches({.algorithm = SamplingAlgorithm::kBaseline, .batch = 4}, vocab);
+    CHECK(separate.begin()->unique.total_read() == 36.0 * static_cast<double>(vocab) * 2.0);
+    // A search a rule, before the sampler.
+    const StepWork cut = launches({.batch = 4, .top_k = 50}, vocab);
+    const StepWork twice = launches({.batch = 4, .top_k = 50, .top_p = 0.95}, vocab);
+    const StepWork floor = launches({.batch = 4, .min_p = 0.1}, vocab);
+    CHECK(launches_of(cut, [](LaunchKind kind) { return kind == LaunchKind::kSpecChain; }) == 2);
+    CHECK(cut.begin()->unique.total_read() == 68.0 * static_cast<double>(vocab) * 2.0);
+    CHECK(floor.begin()->steps < cut.begin()->steps);
+    CHECK(cut.begin()->steps < twice.begin()->steps);
+  }
 }
 
 TEST_CASE("a voting sigmoid reads the row that it draws from") {
