@@ -103,10 +103,14 @@ QString sampling_in_words(const SamplingCase& c) {
                           ? "approximate acceptance by sigmoids"
                       : c.algorithm == SamplingAlgorithm::kExact ? "exact acceptance, fused"
                                                                  : "exact acceptance, baseline";
-  return QString("%1 of %2, %3 sample%4")
-      .arg(law, drafts)
-      .arg(c.samples)
-      .arg(c.samples == 1 ? "" : "s");
+  QString words = QString("%1 of %2, %3 sample%4")
+                      .arg(law, drafts)
+                      .arg(c.samples)
+                      .arg(c.samples == 1 ? "" : "s");
+  words += c.batch > 1 ? QString(" in each of %1 sequences").arg(c.batch) : QString();
+  words += c.top_k > 0 ? QString(", top-k %1").arg(c.top_k) : QString();
+  words += c.top_p < 1.0 ? QString(", top-p %1").arg(c.top_p) : QString();
+  return words + (c.min_p > 0.0 ? QString(", min-p %1").arg(c.min_p) : QString());
 }
 
 QString machine_in_words(const MachineCase& c) {

@@ -565,6 +565,8 @@ class AppTest : public QObject {
     QVERIFY(text_in_words("resa:b16p0.1f32/ar").contains("10 % of blocks of 16 tokens"));
     QVERIFY(text_in_words("topk:gvr/k256/hint0.75").contains("guess, verify, refine"));
     QVERIFY(text_in_words("sampling:exact/k4/r1").contains("tree of 4 children"));
+    QVERIFY(text_in_words("sampling:exact/chain/r1/b16/topk50/topp0.95")
+                .contains("16 sequences, top-k 50, top-p 0.95"));
     QVERIFY(text_in_words("from/another/version").isEmpty());
   }
 };

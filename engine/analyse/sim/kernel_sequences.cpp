@@ -78,6 +78,11 @@ std::vector<LaunchSequence> sampling_sequences(const PointKey& key, double cold_
   if (wanted.width == 0 && nodes < 2) {
     throw Error(ExitCode::kAnswerNo, "a chain has a row more than drafted tokens: at least two");
   }
+  if (wanted.batch > 1 || wanted.cuts()) {
+    throw Error(ExitCode::kAnswerNo,
+                "samplers of several sequences and of cut rows have no traces: leave /b, /topk, "
+                "/topp and /minp out");
+  }
   const std::int64_t rows = wanted.width == 0 ? 2 * nodes - 1 : nodes;
   const Sets sets(key, rows * vocab, touched_rows(wanted, nodes, rows) * vocab, cold_bytes, most);
   AddressSpace space;

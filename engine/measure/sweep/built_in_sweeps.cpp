@@ -228,6 +228,23 @@ constexpr std::string_view kH200Systems = R"({
      "case": ["sampling:exact/chain/r1", "sampling:exact/chain/r8"]}
   ]})";
 
+// Samplers of chains by vocabulary, dtype, sequences and drafts, alone and behind cuts of the rows.
+constexpr std::string_view kSamplers = R"({
+  "name": "samplers", "trace_repetitions": 1, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.002, "min_samples": 10, "max_samples": 60, "time_limit_s": 0.03},
+  "grids": [
+    {"workload": "sampling", "length": [32000, 128256, 151936, 262144], "rows": [2, 5, 9, 17, 21],
+     "dtype": ["f32", "bf16"],
+     "case": ["sampling:baseline/chain/r1", "sampling:exact/chain/r1", "sampling:sigmoid/chain/r1",
+              "sampling:exact/chain/r1/topk50/topp0.95"]},
+    {"workload": "sampling", "length": [32000, 128256, 151936, 262144], "rows": [2, 5, 9, 17, 21],
+     "dtype": ["f32", "bf16"],
+     "case": ["sampling:exact/chain/r1/b4", "sampling:exact/chain/r1/b16",
+              "sampling:sigmoid/chain/r1/b16"]},
+    {"workload": "sampling", "length": [128256, 262144], "rows": 9, "dtype": ["f32", "bf16"],
+     "case": ["sampling:baseline/chain/r1/b16", "sampling:exact/chain/r1/b16/topk50/topp0.95"]}
+  ]})";
+
 // The terms of a sparse step apart, KV (1/b + p + 1/f): block sizes, ratios and periods against
 // each other at two geometries. Sparser ratios first: they touch less, so that their copies of a
 // cache serve the others too.
@@ -347,7 +364,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 14> kBuiltIn = {{
+constexpr std::array<BuiltIn, 15> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -360,6 +377,7 @@ constexpr std::array<BuiltIn, 14> kBuiltIn = {{
     {"h200-demo-step", kH200DemoStep},
     {"h200-systems", kH200Systems},
     {"terms", kTerms},
+    {"samplers", kSamplers},
     {"paper-figures", kPaperFigures},
     {"calibrate", kCalibrate},
 }};

@@ -135,7 +135,10 @@ class SamplingRunner final : public KernelRunner<T> {
     if (case_.width == 0 && nodes_ < 2) {
       return refused_point(key, "a chain has a row more than drafted tokens: at least two");
     }
-    const std::int64_t rows = case_.width == 0 ? 2 * nodes_ - 1 : nodes_;
+    const std::int64_t rows = case_.width == 0 ? case_.batch * (2 * nodes_ - 1) : nodes_;
+    if (rows * vocab_ > kMostElements) {
+      return refused_point(key, "more than 2^31 logits");
+    }
     this->make_rows(key, rows * vocab_, touched_rows(rows) * vocab_, kLogitScale);
     make_inputs();
     return this->measure(key);
@@ -151,13 +154,14 @@ class SamplingRunner final : public KernelRunner<T> {
     if (case_.width > 0) {
       return std::min(rows, (nodes_ - 2) / case_.width + 2);
     }
-    return case_.algorithm == SamplingAlgorithm::kSigmoid ? 1 : rows;
+    return case_.algorithm == SamplingAlgorithm::kSigmoid && !case_.cuts() ? case_.batch : rows;
   }
+  std::int64_t draws() const { return case_.batch * case_.samples; }
   void make_inputs() {
     SyntheticRandom random(this->seed() + 1);
     std::vector<std::int32_t> tokens, parents = {-1};
     std::vector<kernels::SumOf<T>> uniforms;
-    for (std::int64_t i = 0; i < case_.samples * nodes_; ++i) {
+    for (std::int64_t i = 0; i < draws() * nodes_; ++i) {
       tokens.push_back(static_cast<std::int32_t>(random.below(vocab_)));
       uniforms.push_back(static_cast<kernels::SumOf<T>>(random.uniform()));
     }
@@ -168,26 +172,29 @@ class SamplingRunner final : public KernelRunner<T> {
     tokens_ = Ints(this->ops(), tokens);
     parents_ = Ints(this->ops(), parents);
     uniforms_ = Sums(this->ops(), uniforms);
-    tau_ = Sums(this->ops(), case_.samples * nodes_);
-    accepted_ = Ints(this->ops(), case_.samples);
-    emitted_ = Ints(this->ops(), case_.samples * nodes_);
-    path_ = Ints(this->ops(), case_.samples * nodes_);
+    tau_ = Sums(this->ops(), draws() * nodes_);
+    accepted_ = Ints(this->ops(), draws());
+    emitted_ = Ints(this->ops(), draws() * nodes_);
+    path_ = Ints(this->ops(), draws() * nodes_);
   }
 
   void run_set(std::int64_t set) override {
     const T* logits = this->rows_of(set);
+    const kernels::Truncation truncation{case_.top_k, case_.top_p, case_.min_p};
     if (case_.width == 0) {
       this->ops().spec_sample({.variant = variant_of(case_.algorithm),
                                .samples = case_.samples,
                                .gamma = nodes_ - 1,
                                .vocab = vocab_,
                                .target_logits = logits,
-                               .draft_logits = logits + nodes_ * vocab_,
+                               .draft_logits = logits + case_.batch * nodes_ * vocab_,
                                .draft_tokens = tokens_.data(),
                                .uniforms = uniforms_.data(),
                                .accepted = accepted_.data(),
                                .tokens = emitted_.data(),
-                               .tau = tau_.data()});
+                               .tau = tau_.data(),
+                               .batch = case_.batch,
+                               .truncation = truncation});
       return;
     }
     const bool separate = case_.algorithm == SamplingAlgorithm::kBaseline;
@@ -203,7 +210,8 @@ class SamplingRunner final : public KernelRunner<T> {
                              .accepted = accepted_.data(),
                              .tokens = emitted_.data(),
                              .path = path_.data(),
-                             .tau = tau_.data()});
+                             .tau = tau_.data(),
+                             .truncation = truncation});
   }
 
   SamplingCase case_;

@@ -255,9 +255,10 @@ TEST_CASE("named grids are products of their texts, lengths and rows") {
     {"workload": "topk", "length": [100, 200], "rows": [1, 3],
      "case": ["topk:radix/k5", "topk:gvr/k5/hint0.5"]},
     {"workload": "step", "model": "dense-1b", "context_len": 64, "strategy": "resa:b16p0.1f32/ar"},
-    {"workload": "sampling", "length": 50, "rows": 3, "case": "sampling:exact/chain/r2"},
+    {"workload": "sampling", "length": 50, "rows": 3, "case": ["sampling:exact/chain/r2",
+     "sampling:sigmoid/chain/r1/b3", "sampling:exact/chain/r1/b2/topk7/topp0.9"]},
     {"workload": "decode", "context_len": 64, "strategy": "specattn:p0.9/d3k1n4/bfs/c1/F*"}])");
-  REQUIRE(plan.points.size() == 8 + 3);
+  REQUIRE(plan.points.size() == 8 + 5);
   CHECK(plan.points[0].strategy == "topk:radix/k5");
   CHECK(plan.points[1].strategy == "topk:gvr/k5/hint0.5");
   CHECK(plan.points[0].context_len == 100);
@@ -266,8 +267,9 @@ TEST_CASE("named grids are products of their texts, lengths and rows") {
   CHECK(plan.points[8].workload == WorkloadKind::kStep);
   CHECK(plan.points[8].cache_state == CacheState::kAsIs);
   CHECK(plan.points[9].cache_state == CacheState::kColdRotate);
-  CHECK(plan.points[10].num_queries == 4);
-  CHECK(plan.points[10].model == "dense-1b");
+  CHECK(plan.points[11].strategy == "sampling:exact/chain/r1/b2/topk7/topp0.9");
+  CHECK(plan.points[12].num_queries == 4);
+  CHECK(plan.points[12].model == "dense-1b");
   for (const char* wrong :
        {R"([{"workload": "topk", "length": 100}])", R"([{"workload": "topk", "case": "radix"}])",
         R"([{"workload": "topk", "case": "topk:radix/k5", "context_len": 9}])",
