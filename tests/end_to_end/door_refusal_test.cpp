@@ -232,6 +232,7 @@ TEST_CASE("spec_sample refuses every broken rule with exit 3") {
         [](TensorSet& set) { set.tensors["uniforms"] = tensor_of(std::vector<float>(2), {2}); },
         "gamma+1"},
        {"R on one of the two", reshape("draft_tokens", {1, 2}), "R,gamma+1"},
+       {"B on the target alone", reshape("target_logits", {1, 3, 4}), "B,gamma,V"},
        {"tokens of I64",
         [](TensorSet& set) {
           set.tensors["draft_tokens"] = tensor_of(std::vector<std::int64_t>{3, 0}, {2});

@@ -281,6 +281,47 @@ TEST_CASE("spec_sample with a leading R draws R samples, padded") {
   CHECK(shape(run, "tau") == Shape{2, 2});
 }
 
+TEST_CASE("spec_sample of B sequences is that of each of them alone") {
+  const TensorSet one = spec_sample_tensors();
+  TensorSet two = one;
+  two.tensors["target_logits"] =
+      tensor_of(std::vector<float>{0, 1, 2, 3, 1, 1, 1, 1, 3, 2, 1, 0,  //
+                                   9, 0, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0},
+                {2, 3, 4});
+  two.tensors["draft_logits"] =
+      tensor_of(std::vector<float>{0, 1, 2, 3, 5, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0, 0}, {2, 2, 4});
+  two.tensors["draft_tokens"] = tensor_of(std::vector<std::int32_t>{3, 0, 0, 1}, {2, 2});
+  two.tensors["uniforms"] =
+      tensor_of(std::vector<float>{0.999f, 0.9f, 0.5f, 0.5f, 0.5f, 0.5f}, {2, 3});
+  for (const char* variant : {"baseline", "exact"}) {
+    const std::string arguments = std::string("spec_sample --variant ") + variant;
+    const DoorRun alone = run_door_on(one, arguments);
+    const DoorRun run = run_door_on(two, arguments);
+    INFO(run.command.err);
+    REQUIRE(run.command.code == 0);
+    CHECK(integers(run, "accepted") == std::vector<std::int32_t>{1, 2});
+    CHECK(shape(run, "accepted") == Shape{2});
+    CHECK(integers(run, "tokens") == std::vector<std::int32_t>{3, 2, -1, 0, 1, 2});
+    CHECK(shape(run, "tokens") == Shape{2, 3});
+    const std::vector<double> tau = floats(run, "tau");
+    CHECK(shape(run, "tau") == Shape{2, 2});
+    CHECK(std::vector<double>(tau.begin(), tau.begin() + 2) == floats(alone, "tau"));
+  }
+  // Each with R samples.
+  two.tensors["draft_tokens"] =
+      tensor_of(std::vector<std::int32_t>{3, 0, 3, 0, 0, 1, 0, 1}, {2, 2, 2});
+  two.tensors["uniforms"] = tensor_of(
+      std::vector<float>{0.999f, 0.9f, 0.5f, 0, 0.1f, 0, 0.5f, 0.5f, 0.5f, 0.1f, 0.1f, 0.1f},
+      {2, 2, 3});
+  const DoorRun many = run_door_on(two, "spec_sample");
+  INFO(many.command.err);
+  REQUIRE(many.command.code == 0);
+  CHECK(integers(many, "accepted") == std::vector<std::int32_t>{1, 2, 2, 2});
+  CHECK(shape(many, "accepted") == Shape{2, 2});
+  CHECK(integers(many, "tokens") == std::vector<std::int32_t>{3, 2, -1, 3, 0, 0, 0, 1, 2, 0, 1, 2});
+  CHECK(shape(many, "tokens") == Shape{2, 2, 3});
+}
+
 TEST_CASE("spec_sample without drafts is the bonus draw alone") {
   TensorSet set = spec_sample_tensors();
   set.metadata["temperature"] = "0";

@@ -346,6 +346,24 @@ TEST_CASE("a tempered, a greedy and a two-ratio sampler are found wrong") {
   CHECK(contains(impossible.sentence(), "where its probability is 0"));
 }
 
+TEST_CASE("draws are judged by the law that is left of the rows") {
+  for (const char* cut : {"top_k", "top_p", "min_p"}) {
+    const std::string value = std::string(cut) == "top_k" ? "3" : "0.5";
+    CAPTURE(cut);
+    TensorSet chain = chain_inputs(4000, 7), tree = tree_inputs(4000, 11, true);
+    const TensorSet uncut = answers_of(chain, "spec_sample");
+    const TensorSet uncut_tree = answers_of(tree, "tree_sample");
+    chain.metadata[cut] = value;
+    tree.metadata[cut] = value;
+    const TensorSet draws = answers_of(chain, "spec_sample");
+    check(judged(chain, draws, "spec_sample"), "exact", 0);
+    check(judged(without_uniforms(chain), uncut, "spec_sample"), "wrong", 1);
+    check(judged(without_uniforms(tree), answers_of(tree, "tree_sample"), "tree_sample"), "fits",
+          0);
+    check(judged(without_uniforms(tree), uncut_tree, "tree_sample"), "wrong", 1);
+  }
+}
+
 TEST_CASE("greedy draws are certain, and few draws decide nothing") {
   TensorSet in = chain_inputs(20, 3);
   in.metadata["temperature"] = "0";

@@ -17,7 +17,8 @@ inline constexpr std::int64_t kCudaMaxKvHeads = 65535;  // second dimension of a
 inline constexpr std::int64_t kCudaMaxIndex = INT32_MAX;
 inline constexpr std::int64_t kCudaMaxVocab = std::int64_t{1} << 30;
 inline constexpr std::int64_t kCudaMaxGamma = 1 << 20;
-inline constexpr std::int64_t kCudaMaxNodes = 4096;  // of a tree_sample
+inline constexpr std::int64_t kCudaMaxNodes = 4096;   // of a tree_sample
+inline constexpr std::int64_t kCudaMaxBatch = 65535;  // third dimension of a grid
 inline constexpr std::int64_t kCudaMaxRows = 1 << 27;
 
 // `limit`: what CUDA takes, as the rest of "CUDA takes ...".

@@ -58,24 +58,29 @@ Weights normalised(Weights weights) {
 
 template <class T>
 Position position_of(const T* target, const T* draft, std::int64_t vocab, double temperature,
-                     const std::optional<kernels::SigmoidScale>& scale) {
+                     const std::optional<kernels::SigmoidScale>& scale,
+                     const kernels::Truncation& cuts) {
   Position out;
-  out.target = scale ? kernels::sigmoid_row(target, vocab, *scale)
-                     : kernels::softmax_row(target, vocab, temperature);
-  out.draft = scale ? kernels::sigmoid_row(draft, vocab, *scale)
-                    : kernels::softmax_row(draft, vocab, temperature);
+  out.target = scale ? kernels::sigmoid_row(target, vocab, *scale, cuts)
+                     : kernels::softmax_row(target, vocab, temperature, cuts);
+  out.draft = scale ? kernels::sigmoid_row(draft, vocab, *scale, cuts)
+                    : kernels::softmax_row(draft, vocab, temperature, cuts);
   Weights residual(out.target.size());
   for (std::size_t x = 0; x < residual.size(); ++x) {
     residual[x] = std::max(0.0, out.target[x] - out.draft[x]);
   }
-  out.last = kernels::sum_of(residual) > 0.0 ? normalised(std::move(residual))
-                                             : kernels::softmax_row(target, vocab, temperature);
+  out.last = kernels::sum_of(residual) > 0.0
+                 ? normalised(std::move(residual))
+                 : kernels::softmax_row(target, vocab, temperature, cuts);
   return out;
 }
 
 template <class T>
 Chain read_chain(DoorInput& input, const DoorRequest& request) {
   Chain out;
+  if (input.rank("target_logits") == 3) {
+    input.refuse("holds several sequences: they are judged one by one");
+  }
   const std::vector<T> draft = logits<T>(input, "draft_logits", "gamma,V");
   input.require_at_least("V", 1);
   input.set_dim("gamma+1", input.dim("gamma") + 1);
@@ -85,6 +90,7 @@ Chain read_chain(DoorInput& input, const DoorRequest& request) {
   out.many = input.rank("draft_tokens") == 2;
   out.drafted = vocabulary_tokens(input, "draft_tokens", out.many ? "R,gamma" : "gamma");
   const double heat = temperature(input);
+  const kernels::Truncation cuts = truncation(input);
   std::optional<kernels::SigmoidScale> scale;
   if (request.variant == "sigmoid") {
     scale = {heat, input.number_key("alpha"), input.number_key("beta")};
@@ -94,9 +100,9 @@ Chain read_chain(DoorInput& input, const DoorRequest& request) {
   }
   for (std::int64_t c = 0; c < out.gamma; ++c) {
     out.positions.push_back(position_of(target.data() + c * out.vocab, draft.data() + c * out.vocab,
-                                        out.vocab, heat, scale));
+                                        out.vocab, heat, scale, cuts));
   }
-  out.bonus = kernels::softmax_row(target.data() + out.gamma * out.vocab, out.vocab, heat);
+  out.bonus = kernels::softmax_row(target.data() + out.gamma * out.vocab, out.vocab, heat, cuts);
   return out;
 }
 
@@ -159,6 +165,8 @@ Chain chain_of(DoorInput& input, const DoorRequest& request) {
       return read_chain<double>(input, request);
     case kernels::Dtype::kF32:
       return read_chain<float>(input, request);
+    case kernels::Dtype::kF16:
+      return read_chain<F16>(input, request);
     case kernels::Dtype::kBf16:
       break;
   }

@@ -226,6 +226,7 @@ Judgement judge_topk(DoorInput& input, DoorInput& answers, const DoorRequest& re
     case kernels::Dtype::kF32:
       return judge_as<float>(input, answers);
     case kernels::Dtype::kBf16:
+    case kernels::Dtype::kF16:  // of samplers alone
       break;
   }
   return judge_as<Bf16>(input, answers);

@@ -49,8 +49,9 @@ Tree read_tree(DoorInput& input) {
   out.many = input.rank("tokens") == 2;
   out.proposed = vocabulary_tokens(input, "tokens", out.many ? "R,N" : "N");
   const double heat = temperature(input);
+  const kernels::Truncation cuts = truncation(input);
   for (std::int64_t i = 0; i < out.nodes; ++i) {
-    out.law.push_back(kernels::softmax_row(target.data() + i * out.vocab, out.vocab, heat));
+    out.law.push_back(kernels::softmax_row(target.data() + i * out.vocab, out.vocab, heat, cuts));
   }
   return out;
 }
@@ -61,6 +62,8 @@ Tree tree_of(DoorInput& input, const DoorRequest& request) {
       return read_tree<double>(input);
     case kernels::Dtype::kF32:
       return read_tree<float>(input);
+    case kernels::Dtype::kF16:
+      return read_tree<F16>(input);
     case kernels::Dtype::kBf16:
       break;
   }
