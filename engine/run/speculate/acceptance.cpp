@@ -139,6 +139,8 @@ Acceptance Acceptor<T>::sample_chain(const Verified& verified, const AcceptanceO
                      .gamma = gamma,
                      .vocab = verified.vocab,
                      .temperature = options.temperature,
+                     .alpha = options.alpha,
+                     .beta = options.beta,
                      .target_logits = verified.logits,
                      .draft_logits = verified.sampled_logits,
                      .draft_tokens = uploaded + 1,

@@ -12,9 +12,10 @@ namespace versieve::engine {
 template <class T>
 DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> drafter,
                             const DraftSourceOptions& options)
-    : ops_(&ops), draft_(std::move(drafter)), options_(options) {
+    : ops_(&ops), draft_(std::move(drafter)), options_(options), length_(options.choice.levels()) {
   const std::int64_t width = options_.choice.width;
   VERSIEVE_ASSERT(width >= 1 && options_.choice.speculates(), "a draft tree has children");
+  VERSIEVE_ASSERT(width == 1 || !options_.adapts_length, "chains have a length");
   const bool own_vocabulary = !draft_->target_tokens().empty();
   coupled_ = options_.temperature > 0.0 && options_.coupled;
   sampled_ = options_.temperature > 0.0 && !options_.coupled && width == 1 &&
@@ -40,6 +41,15 @@ DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> dr
 }
 
 template <class T>
+void DraftSource<T>::observe(const Observation<T>& observation) {
+  pending_ = observation;
+  if (options_.adapts_length && proposed_ > 0) {
+    length_.count_accepted(static_cast<std::int64_t>(observation.next_token.size()) - 1);
+  }
+  proposed_ = 0;
+}
+
+template <class T>
 DraftTree DraftSource<T>::propose(std::int64_t position, std::int32_t token) {
   drafted_ = drafts_at(options_.draft_positions, position);
   if (!drafted_) {
@@ -47,7 +57,9 @@ DraftTree DraftSource<T>::propose(std::int64_t position, std::int32_t token) {
   }
   draft_->begin(position, pending_);
   position_ = position;
-  return sampled_ ? sample_chain(token) : grow(token);
+  DraftTree tree = sampled_ ? sample_chain(token) : grow(token);
+  proposed_ = tree.size() - 1;
+  return tree;
 }
 
 template <class T>
@@ -114,7 +126,12 @@ void DraftSource<T>::expand(TreeGrowth& growth, const std::vector<std::int32_t>&
 
 template <class T>
 DraftTree DraftSource<T>::grow(std::int32_t token) {
-  TreeGrowth growth(options_.choice, token);
+  DraftChoice choice = options_.choice;
+  if (options_.adapts_length) {
+    choice.depth = length_.length();
+    choice.nodes = choice.depth + 1;
+  }
+  TreeGrowth growth(choice, token);
   std::int32_t next_slot = 0;
   slots_.assign(1, -1);
   for (std::vector<std::int32_t> nodes = growth.frontier(); !nodes.empty();
@@ -167,7 +184,7 @@ void DraftSource<T>::keep_chain_logits(std::int64_t index) {
 
 template <class T>
 DraftTree DraftSource<T>::sample_chain(std::int32_t token) {
-  const std::int64_t length = options_.choice.levels();
+  const std::int64_t length = options_.adapts_length ? length_.length() : options_.choice.levels();
   DraftTree tree{.parent = {-1}, .depth = {0}, .token = {token}, .log_probability = {0.0F}};
   for (std::int64_t i = 0; i < length; ++i) {
     const std::int32_t node = static_cast<std::int32_t>(i);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/run/model/device_ints.h"
+#include "engine/run/speculate/chain_length.h"
 #include "engine/run/speculate/drafter.h"
 #include "engine/run/speculate/tree_growth.h"
 #include "engine/run/speculate/tree_source.h"
@@ -33,6 +34,7 @@ struct DraftSourceOptions {
   // Above temperature 0, not coupled: a chain is sampled even where the draft proposes only some of
   // the target's tokens. The others' logits are then never_proposed().
   bool samples_chain = false;
+  bool adapts_length = false;  // of a chain (chain_length.h)
   // For timing with untrained weights: the j-th child counts as probability 2^-(j+1), which is the
   // tree a confident draft grows (model/words/draft_tree.h, synthetic_tree).
   bool scores_by_rank = false;
@@ -48,7 +50,7 @@ class DraftSource final : public TreeSource<T> {
   DraftSource(kernels::Ops<T>& ops, Draft<T>& draft, const DraftSourceOptions& options)
       : DraftSource(ops, std::make_unique<HeadDrafter<T>>(draft), options) {}
 
-  void observe(const Observation<T>& observation) override { pending_ = observation; }
+  void observe(const Observation<T>& observation) override;
   DraftTree propose(std::int64_t position, std::int32_t token) override;
   const T* sampled_logits() const override {
     return sampled_ && drafted_ ? chain_logits_.data() : nullptr;
@@ -70,6 +72,8 @@ class DraftSource final : public TreeSource<T> {
   bool sampled_ = false;  // chains are draws of the draft's own
   bool coupled_ = false;
   bool drafted_ = true;  // the last tree
+  ChainLength length_;
+  std::int64_t proposed_ = 0;  // tokens of the tree that was not observed yet
   Observation<T> pending_;
   std::int64_t position_ = 0;                         // of the root
   std::vector<std::int32_t> slots_;                   // of each candidate in the draft, -1: not run

@@ -34,6 +34,11 @@ void check_request(const GenerateRequest& request) {
   }
   check_temperature(request.temperature);
   check_truncation(request.truncation);
+  check_sigmoid(request.alpha, request.beta);
+  if (request.adapts_length && request.plan) {
+    throw Error(ExitCode::kUsage,
+                "adapt-gamma is for a strategy: a table's guard says how much its tuples draft");
+  }
   const bool is_geometry = geometry_of(request.model).has_value();
   if (is_geometry && !request.given) {
     throw Error(ExitCode::kUsage, "'" + request.model.string() +
@@ -65,6 +70,9 @@ GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& 
           .temperature = request.temperature,
           .seed = request.seed,
           .truncation = request.truncation,
+          .alpha = request.alpha,
+          .beta = request.beta,
+          .adapts_length = request.adapts_length,
           .eos = setting.eos,
           .records_steps = request.uses_graphs && device.backend == Backend::kCuda,
           .acceptance = setting.acceptance.get()};

@@ -31,6 +31,12 @@ void check_truncation(const kernels::Truncation& truncation) {
   }
 }
 
+void check_sigmoid(double alpha, double beta) {
+  if (!(std::isfinite(alpha) && std::isfinite(beta) && alpha < beta)) {
+    throw Error(ExitCode::kUsage, "sigmoid-alpha must be below sigmoid-beta, both finite");
+  }
+}
+
 const char* name_of(StopReason reason) {
   switch (reason) {
     case StopReason::kEos:

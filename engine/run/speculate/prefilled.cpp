@@ -119,7 +119,9 @@ StepOptions Prefilled<T>::step_options(const GenerateOptions& options) const {
                      .seed = options.seed,
                      .measures_gap = options.measures_gaps,
                      .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
-                     .truncation = options.truncation},
+                     .truncation = options.truncation,
+                     .alpha = options.alpha,
+                     .beta = options.beta},
       .measures_blocks = options.measures_blocks,
       .observer = options.observer};
 }
@@ -185,6 +187,7 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
       .coupled = samples_coupled(options.strategy),
       .truncation = options.truncation,
       .samples_chain = options.strategy.sampling == SamplingAlgorithm::kSigmoid,
+      .adapts_length = options.adapts_length,
       .target_vocab = target_->shape().vocab,
       .draft_positions = draft_positions()};
   if (draft_ != nullptr) {

@@ -105,9 +105,9 @@ bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
         .empty();
   };
   const bool follows_best = options.temperature == 0.0 || samples_coupled(options.strategy);
-  return !model_drafts && follows_best && !options.measures_blocks && !options.measures_gaps &&
-         !options.hide_tree_compressed && options.observer == nullptr && !options.on_step &&
-         runs(options.strategy) &&
+  return !model_drafts && follows_best && !options.adapts_length && !options.measures_blocks &&
+         !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
+         !options.on_step && runs(options.strategy) &&
          (prefilled_->draft_positions() == 0 || runs(without_draft(options.strategy)));
 }
 

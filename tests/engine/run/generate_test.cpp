@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "engine/run/speculate/chain_length.h"
 #include "model/words/error.h"
 #include "tests/engine/run/tiny_engine.h"
 
@@ -83,6 +84,68 @@ TEST_CASE("top-k 1 is greedy text at any temperature, and coupled draws refuse w
         kernels::Truncation{.top_p = 1.5}, kernels::Truncation{.min_p = -0.5}}) {
     CHECK_THROWS_AS(check_truncation(wrong), Error);
   }
+}
+
+TEST_CASE("a chain's length follows what is accepted: 5, two more for all of it, else one fewer") {
+  ChainLength length(8);
+  CHECK(length.length() == 5);
+  length.count_accepted(5);
+  CHECK(length.length() == 7);
+  length.count_accepted(7);
+  CHECK(length.length() == 8);  // at most the tuple's
+  length.count_accepted(7);
+  CHECK(length.length() == 7);
+  for (int i = 0; i < 9; ++i) {
+    length.count_accepted(0);
+  }
+  CHECK(length.length() == 1);
+  length.count_accepted(1);
+  CHECK(length.length() == 3);
+  CHECK(ChainLength(3).length() == 3);
+}
+
+TEST_CASE("chains of a length that follows give plain decoding's text, at its lengths") {
+  Engine<float> engine;
+  engine.generator.prefill(tiny::prompt(64));
+  for (const double temperature : {0.0, 0.7}) {
+    GenerateOptions options = tiny::options("nsa/ar", 80);
+    options.temperature = temperature;
+    const std::vector<std::int32_t> plain = engine.generator.run(options).tokens;
+    options.strategy = Strategy::parse("nsa/d9k1n10/bfs/c1/F*");
+    options.adapts_length = true;
+    ChainLength expected(9);
+    std::int64_t steps = 0;
+    options.on_step = [&](const StepResult& step) {
+      ++steps;
+      const std::int64_t accepted = step.acceptance.yield() - 1;
+      CHECK(accepted <= expected.length());
+      expected.count_accepted(accepted);
+    };
+    CAPTURE(temperature);
+    CHECK(engine.generator.run(options).tokens == plain);
+    CHECK(steps > 8);
+  }
+  GenerateOptions tree = tiny::options("nsa/d3k2n8/bfs/c1/F*", 8);
+  tree.adapts_length = true;
+  CHECK_THAT(engine.generator.refusal(tree), Catch::Contains("chains"));
+  tree.strategy = Strategy::parse("nsa/ar");
+  CHECK(engine.generator.refusal(tree).empty());
+}
+
+TEST_CASE("a narrow sigmoid accepts less than the paper's scale") {
+  Engine<float> engine;
+  engine.generator.prefill(tiny::prompt(64));
+  GenerateOptions options = tiny::options("nsa/d5k1n6/bfs/c1/F*/sampling=sigmoid", 120);
+  options.temperature = 1.0;
+  const double wide = engine.generator.run(options).accepted_per_step();
+  options.alpha = 10.0;
+  options.beta = 11.0;
+  const double narrow = engine.generator.run(options).accepted_per_step();
+  CHECK(wide > 5.5);
+  CHECK(narrow < wide);
+  CHECK_THROWS_AS(check_sigmoid(1.0, 1.0), Error);
+  CHECK_THROWS_AS(check_sigmoid(0.0, INFINITY), Error);
+  CHECK_NOTHROW(check_sigmoid(10.0, 11.0));
 }
 
 TEST_CASE("a prompt longer than the model's positions is bad input") {
