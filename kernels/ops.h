@@ -230,7 +230,7 @@ struct JointQueries {
 // position.
 template <class T>
 struct TreeAttentionParams {
-  SelectedTokens selected;  // takes no window and no counts
+  SelectedTokens selected;  // takes no window; with counts its count is on the device, too
   // Not null: q is not read. No query is another's ancestor. Takes no selected tokens and weights.
   JointQueries<T> joint;
   // Device memory; null: context_len. Not null: context_len is an upper bound of it.
@@ -257,7 +257,7 @@ struct TreeAttentionParams {
   // may take kernels/dense_pass, whose sums follow the call.
   bool dense_pass = false;
   // Or null. Of the last query: its head-averaged weights, as attention_weights gives them. Takes
-  // no query_node, selected tokens, window and counts.
+  // no query_node, selected tokens and window.
   SumOf<T>* weights = nullptr;  // [L + depth + 1], by position
 };
 
@@ -265,6 +265,8 @@ struct TreeAttentionParams {
 // ancestors and itself, averaged over the query heads (SpecAttn, section 3.3).
 template <class T>
 struct AttentionWeightsParams {
+  // Device memory; null: context_len. Not null: context_len is an upper bound of it.
+  const StepCounts* counts = nullptr;
   std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   std::int64_t context_len = 0;          // L
   std::int64_t num_nodes = 0;            // rows of the tree buffer
@@ -279,7 +281,8 @@ struct AttentionWeightsParams {
 // The op that gives p.weights alone.
 template <class T>
 AttentionWeightsParams<T> weights_of(const TreeAttentionParams<T>& p) {
-  return {.num_heads = p.num_heads,
+  return {.counts = p.counts,
+          .num_heads = p.num_heads,
           .num_kv_heads = p.num_kv_heads,
           .head_dim = p.head_dim,
           .context_len = p.context_len,

@@ -157,7 +157,7 @@ class CpuOps final : public Ops<T> {
              [&] { layer_map_cpu(p); });
   }
   void top_p(const TopPParams<SumOf<T>>& p) override {
-    observed("top_p", traffic::top_p(p.rows, p.length), [&] { top_p_cpu(p, threads_); });
+    observed("top_p", traffic::top_p(p.lists * p.rows, p.length), [&] { top_p_cpu(p, threads_); });
   }
   void token_list(const TokenListParams& p) override {
     observed("token_list", traffic::token_list(p.lists, p.length),

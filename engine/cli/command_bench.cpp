@@ -14,6 +14,7 @@
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/shipped_data.h"
+#include "engine/measure/bench/specattn_bench.h"
 #include "engine/measure/bench/step_bench.h"
 #include "engine/measure/bench/verify_bench.h"
 #include "engine/measure/bench/verify_peers.h"
@@ -30,6 +31,9 @@ struct Options {
   std::string heads, compression;  // "64/4"; empty: the geometry's
   std::string backend;             // empty: cuda; of planner auto
   std::string peer_script;         // empty: the shipped one
+  std::string draft;               // specattn
+  std::vector<std::string> texts;  // the same
+  std::int64_t yield = 4;          // the same
   std::vector<std::int64_t> queries, contexts;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
@@ -145,6 +149,27 @@ Answer bench_step(const Options& options) {
           .text = engine::step_bench_text(bench)};
 }
 
+Answer bench_specattn(const Options& options) {
+  engine::SpecAttnBenchOptions wanted{.draft = options.draft, .texts = {}};
+  if (options.geometry != Options().geometry) {
+    wanted.geometry = options.geometry;
+  }
+  wanted.texts.assign(options.texts.begin(), options.texts.end());
+  take(options.contexts, wanted.contexts);
+  take(options.strategies, wanted.strategies);
+  wanted.yield = options.yield;
+  wanted.samples = options.samples;
+  wanted.on_gpu = options.on_gpu();
+  wanted.threads = options.cpu_threads();
+  const engine::SpecAttnBench bench =
+      engine::bench_specattn(wanted, [](const engine::SpecAttnRow& row) {
+        write_progress("\r" + row.strategy.text() + " done   ");
+      });
+  write_progress("\n");
+  return {.json = json::parse(engine::specattn_bench_json(bench)),
+          .text = engine::specattn_bench_text(bench)};
+}
+
 // Both, the first one on a part of its grid.
 Answer bench_all(Options options) {
   const Answer step = bench_step(options);
@@ -198,7 +223,7 @@ Answer run_bench(const Options& options) {
   }
   // What was asked for is judged before what is there.
   named_llm_shape(options.geometry);
-  if (options.what != "step") {
+  if (options.what == "verify" || options.what == "all") {
     engine::check_options(verify_options(options));
   }
   for (const std::string& strategy : options.strategies) {
@@ -213,9 +238,10 @@ Answer run_bench(const Options& options) {
     }
   }
   engine::require_writable(options.out);
-  const Answer answer = options.what == "verify" ? bench_verify(options)
-                        : options.what == "step" ? bench_step(options)
-                                                 : bench_all(options);
+  const Answer answer = options.what == "verify"     ? bench_verify(options)
+                        : options.what == "step"     ? bench_step(options)
+                        : options.what == "specattn" ? bench_specattn(options)
+                                                     : bench_all(options);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, answer.json.dump(1) + "\n");
   }
@@ -228,10 +254,11 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
   app.add_option(
          "WHAT", options->what,
-         "verify: one layer; step: whole steps; all: both; plan: pricing of tuples; planner: "
-         "a planner table played by the pair that it is for")
+         "verify: one layer; step: whole steps; all: both; specattn: whole steps of a geometry "
+         "with a real draft model; plan: pricing of tuples; planner: a planner table played by the "
+         "pair that it is for")
       ->required()
-      ->check(CLI::IsMember({"verify", "step", "all", "plan", "planner"}));
+      ->check(CLI::IsMember({"verify", "step", "all", "specattn", "plan", "planner"}));
   app.add_option("--fit", options->fit, "plan: a fit written by `versieve fit --out`");
   app.add_option("--geometry", options->geometry,
                  "nsa-1b, nsa-8b or demo; of steps also with its draft's tokens (nsa-1b:v32000)");
@@ -241,6 +268,10 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
       ->delimiter(',');
   app.add_option("--group", options->groups, "c1, c2e, c4e, c8e, c2a, c4a, c8a")->delimiter(',');
   app.add_option("--strategy", options->strategies, "of steps; may be repeated");
+  app.add_option("--draft", options->draft,
+                 "specattn: folder of a dense draft model, or of a model with one in draft/");
+  app.add_option("--text", options->texts, "specattn: what the draft reads; may be repeated");
+  app.add_option("--yield", options->yield, "specattn: tokens of a step with a draft");
   app.add_option("--cache", options->cache, "cold (rotated buffers) or warm")
       ->check(CLI::IsMember({"cold", "warm"}));
   app.add_option("--samples", options->samples, "of each contender, taking turns");

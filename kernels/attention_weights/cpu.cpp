@@ -85,8 +85,10 @@ void softmax(S* scores, std::int64_t length) {
 }  // namespace
 
 template <class T>
-void attention_weights_cpu(const AttentionWeightsParams<T>& p, int threads) {
+void attention_weights_cpu(const AttentionWeightsParams<T>& params, int threads) {
   using S = SumOf<T>;
+  AttentionWeightsParams<T> p = params;
+  p.context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
   VERSIEVE_ASSERT(p.query_node >= 0 && p.query_node < p.num_nodes, "the query belongs to a node");
   const std::vector<std::int32_t> path = path_of(p);

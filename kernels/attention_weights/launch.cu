@@ -41,6 +41,11 @@ __device__ std::int64_t ancestor(const std::int32_t* parent, std::int64_t node, 
   return i;
 }
 
+template <class T>
+__device__ std::int64_t committed(const AttentionWeightsParams<T>& p) {
+  return p.counts == nullptr ? p.context_len : p.counts->context_len;
+}
+
 // Grid: (chunk of positions, KV head); one thread a key, the group's queries in shared memory.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -55,15 +60,16 @@ __global__ void __launch_bounds__(kThreads)
     q[i] = load_f32(p.q + g * rows * width + i) * scale;
   }
   __syncthreads();
-  const std::int64_t length = p.context_len + depth_of(p.parent, p.query_node) + 1;
+  const std::int64_t context_len = committed(p);
+  const std::int64_t length = context_len + depth_of(p.parent, p.query_node) + 1;
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (position >= length) {
     return;
   }
-  const bool committed = position < p.context_len;
+  const bool cached = position < context_len;
   const std::int64_t row =
-      committed ? position : ancestor(p.parent, p.query_node, length - 1 - position);
-  const T* key = (committed ? p.k : p.k_tree) + (row * p.num_kv_heads + g) * width;
+      cached ? position : ancestor(p.parent, p.query_node, length - 1 - position);
+  const T* key = (cached ? p.k : p.k_tree) + (row * p.num_kv_heads + g) * width;
   float sums[kMaxGroupHeads] = {};
   for (int e = 0; e < width; e += kWordElements<T>) {
     float x[kWordElements<T>];
@@ -103,7 +109,7 @@ __global__ void __launch_bounds__(kHeadThreads)
                           const Layout layout) {
   __shared__ std::uint64_t maxima[kHeadThreads / 32];
   __shared__ float sums[kHeadThreads / 32];
-  const std::int64_t length = p.context_len + depth_of(p.parent, p.query_node) + 1;
+  const std::int64_t length = committed(p) + depth_of(p.parent, p.query_node) + 1;
   const float* scores = layout.scores + blockIdx.x * layout.stride;
   std::uint64_t own = 0;
   for (std::int64_t i = threadIdx.x; i < length; i += kHeadThreads) {
@@ -126,7 +132,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     attention_mean_kernel(const __grid_constant__ AttentionWeightsParams<T> p,
                           const Layout layout) {
-  const std::int64_t length = p.context_len + depth_of(p.parent, p.query_node) + 1;
+  const std::int64_t length = committed(p) + depth_of(p.parent, p.query_node) + 1;
   const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (position >= length) {
     return;

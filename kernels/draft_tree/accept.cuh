@@ -148,6 +148,14 @@ __global__ void __launch_bounds__(kAcceptThreads)
     state.first_position = first_position;
     state.first_compressed =
         p.sparse && complete >= 0 ? complete / static_cast<int>(p.cmp_stride) + 1 : 0;
+    if (p.passes.counts != nullptr) {
+      const int newest = first_position + s.path_count;
+      p.passes.counts[0].context_len = newest - 1;
+      p.passes.position[0] = newest - 1;
+      p.passes.position[1] = newest;
+      p.passes.token[0] = s.path_count > 1 ? p.token[s.path[s.path_count - 1]] : state.root_token;
+      p.passes.token[1] = p.choice[s.last];
+    }
     state.root_token = p.choice[s.last];
     state.counts.context_len = first_position + s.path_count;
     state.steps += 1;

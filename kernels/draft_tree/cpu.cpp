@@ -82,6 +82,9 @@ void write_frontier(const GrowTreeParams& p, const std::vector<Candidate>& pool,
     p.slot_parent[first + i] = node.slot;
     p.slot_position[first + i] = root + node.depth;
   }
+  if (p.passes.counts != nullptr) {
+    p.passes.counts[p.level + 1].context_len = static_cast<std::int32_t>(root + p.level + 1);
+  }
 }
 
 }  // namespace
@@ -223,6 +226,17 @@ void write_entries(const AcceptTreeParams& p, const StepYield& yield) {
   }
 }
 
+// REQUIRES: the state still holds the step's root.
+void write_first_pass(const AcceptTreeParams& p, const StepYield& yield) {
+  const StepState& s = *p.state;
+  const std::int32_t newest = s.first_position + yield.count;
+  p.passes.counts[0].context_len = newest - 1;
+  p.passes.position[0] = newest - 1;
+  p.passes.position[1] = newest;
+  p.passes.token[0] = yield.count > 1 ? yield.token[yield.count - 2] : s.root_token;
+  p.passes.token[1] = yield.token[yield.count - 1];
+}
+
 }  // namespace
 
 void accept_tree_cpu(const AcceptTreeParams& p) {
@@ -252,6 +266,9 @@ void accept_tree_cpu(const AcceptTreeParams& p) {
   s.first_compressed =
       static_cast<std::int32_t>(p.sparse ? compressed_count(nsa, s.counts.context_len) : 0);
   write_entries(p, yield);
+  if (p.passes.counts != nullptr) {
+    write_first_pass(p, yield);
+  }
   s.root_token = next_token;
   s.counts.context_len += yield.count;
   ++s.steps;

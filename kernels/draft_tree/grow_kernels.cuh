@@ -30,6 +30,9 @@ __device__ inline void grow_slots(const GrowTreeParams& p, const ChildPlaces& pl
     p.slot_parent[0] = -1;
     p.slot_position[0] = early.context_len;
   }
+  if (threadIdx.x == 0 && grows && p.passes.counts != nullptr) {
+    p.passes.counts[level + 1].context_len = early.context_len + level + 1;
+  }
 }
 
 __global__ void __launch_bounds__(kGrowThreads)

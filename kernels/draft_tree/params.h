@@ -60,6 +60,15 @@ inline std::int64_t longest_path(const DraftChoice& choice) {
   return choice.levels() + 1;
 }
 
+// The passes of a draft model of its own over a chain, a level each: the first over the two newest
+// tokens (the model may lack the row of the older one), each other over the node before it. Null:
+// the draft is none.
+struct DraftPasses {
+  StepCounts* counts = nullptr;      // [levels]: context_len of each pass
+  std::int32_t* token = nullptr;     // [2]: of the first pass, the newest last
+  std::int32_t* position = nullptr;  // [2]
+};
+
 // Adds the children of level `level`'s frontier (level 0: the root) and names the next frontier.
 // Rows of the frontier beyond its count are padding: children of the root without a token's sense.
 struct GrowTreeParams {
@@ -75,6 +84,7 @@ struct GrowTreeParams {
   std::int32_t* node_token = nullptr;     // [W]: of the next frontier
   std::int32_t* slot_parent = nullptr;    // [1 + levels * W]: a slot, -1 for slot 0
   std::int32_t* slot_position = nullptr;  // [1 + levels * W]
+  DraftPasses passes = {};                // counts of the next level's, where it is W = 1
 };
 
 // The kept candidates in traversal order, padded to N nodes with children of the root, and the
@@ -118,6 +128,7 @@ struct AcceptTreeParams {
   std::int32_t* entry_token = nullptr;     // [P]
   std::int32_t* entry_row = nullptr;       // [P]: node whose captured streams the entry takes
   std::int32_t* entry_position = nullptr;  // [P]
+  DraftPasses passes = {};                 // the next step's first
 };
 
 // Copies the path's rows from the tree's buffers to the caches of all layers. A null source: that

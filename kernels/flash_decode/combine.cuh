@@ -12,11 +12,10 @@ namespace versieve::kernels {
 inline constexpr int kCombineParts = 8;
 inline constexpr int kPartChunks = kMaxChunks / kCombineParts;
 
-// By the first warp: weight[c] = 2^(m_c - m) of the row whose chunks start at `first`; their sum of
-// exponentials to `total`, and (m, that sum) to `state` unless it is null.
-__device__ inline void weigh_chunks(const ChunkPartials& partials, std::int64_t first,
-                                    std::int64_t chunks, float* weight, float& total,
-                                    float2* state = nullptr) {
+// By a warp: (m, sum of exponentials) of the row whose chunks start at `first`, to every lane, and
+// weight[c] = 2^(m_c - m) unless it is null.
+__device__ inline float2 row_state(const ChunkPartials& partials, std::int64_t first,
+                                   std::int64_t chunks, float* weight) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float max[kMaxChunks / 32];
   float sum[kMaxChunks / 32];
@@ -39,25 +38,30 @@ __device__ inline void weigh_chunks(const ChunkPartials& partials, std::int64_t 
 #pragma unroll
   for (int i = 0; i < kMaxChunks / 32; ++i) {
     const float w = max[i] == __int_as_float(0xFF800000) ? 0.0F : exp2f(max[i] - most);
-    weight[i * 32 + lane] = w;
+    if (weight != nullptr) {
+      weight[i * 32 + lane] = w;
+    }
     all = fmaf(w, sum[i], all);
   }
   for (int apart = 16; apart > 0; apart /= 2) {
     all += __shfl_xor_sync(0xFFFFFFFFU, all, apart);
   }
-  if (lane == 0) {
-    total = all;
-    if (state != nullptr) {
-      *state = {most, all};
-    }
+  return {most, all};
+}
+
+// By the first warp: the chunks' weights, and their sum of exponentials to `total`.
+__device__ inline void weigh_chunks(const ChunkPartials& partials, std::int64_t first,
+                                    std::int64_t chunks, float* weight, float& total) {
+  const float2 state = row_state(partials, first, chunks, weight);
+  if (threadIdx.x % 32 == 0) {
+    total = state.y;
   }
 }
 
 // `chunks` of row `row` to out[0, d). REQUIRES: kCombineParts * d threads, at least 128.
 template <class T>
 __device__ inline void combine_chunks(const ChunkPartials& partials, std::int64_t row,
-                                      std::int64_t chunks, int head_dim, T* out,
-                                      float2* state = nullptr) {
+                                      std::int64_t chunks, int head_dim, T* out) {
   __shared__ float weight[kMaxChunks];
   __shared__ float total;
   __shared__ float part_value[kCombineParts * 128];
@@ -72,7 +76,7 @@ __device__ inline void combine_chunks(const ChunkPartials& partials, std::int64_
     x[i] = c < chunks ? __ldcg(partials.value + (first + c) * head_dim + element) : 0.0F;
   }
   if (thread < 32) {
-    weigh_chunks(partials, first, chunks, weight, total, state);
+    weigh_chunks(partials, first, chunks, weight, total);
   }
   __syncthreads();
   float value = 0.0F;

@@ -148,19 +148,24 @@ __global__ void __launch_bounds__(kWarps * 32)
   }
 }
 
-// Grid: query rows.
+// Grid: query rows, then the positions of captured weights.
 template <int kHeadDim>
 __global__ void __launch_bounds__(kCombineParts* kHeadDim)
     flash_combine_kernel(const __grid_constant__ Params p, const FlashSlice slice,
-                         const ChunkPartials partials, float2* captured_heads) {
+                         const ChunkPartials partials,
+                         const __grid_constant__ WeightCapture capture) {
   release_successors();
   wait_for_predecessors();
   const std::int64_t row = blockIdx.x;
+  const std::int64_t rows = p.num_queries * p.num_heads;
+  if (row >= rows) {
+    mean_weights<kCombineParts * kHeadDim>(p, slice, partials, capture,
+                                           static_cast<int>(row - rows));
+    return;
+  }
   const std::int64_t keys = keys_of(p, slice, static_cast<int>(row / p.num_heads));
   const std::int64_t chunk = chunk_keys(keys);
-  const std::int64_t captured = row - (p.num_queries - 1) * p.num_heads;
-  combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim,
-                 captured_heads != nullptr && captured >= 0 ? captured_heads + captured : nullptr);
+  combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim);
 }
 
 CacheMaps cache_maps(const Params& p) {
@@ -228,10 +233,15 @@ void launch_size(const Params& p, const FlashSlice& slice, const ChunkPartials& 
 template <int kHeadDim>
 void launch_combine(const Params& p, const FlashSlice& slice, const ChunkPartials& partials,
                     const WeightCapture& capture, cudaStream_t stream) {
-  launch_dependent({.grid = dim3(static_cast<unsigned>(p.num_queries * p.num_heads)),
-                    .threads = kCombineParts * kHeadDim,
-                    .stream = stream},
-                   flash_combine_kernel<kHeadDim>, p, slice, partials, capture.head);
+  constexpr std::int64_t kTiles = kCombineParts * kHeadDim / kTileKeys;  // of a CTA
+  const std::int64_t means = capture.weight == nullptr ? 0 : (capture.tiles + kTiles - 1) / kTiles;
+  launch_dependent(
+      {.grid = dim3(static_cast<unsigned>(p.num_queries * p.num_heads + means)),
+       .threads = kCombineParts * kHeadDim,
+       .shared_bytes =
+           means == 0 ? 0 : static_cast<std::size_t>(p.num_heads * kTiles) * sizeof(float),
+       .stream = stream},
+      flash_combine_kernel<kHeadDim>, p, slice, partials, capture);
   check(cudaGetLastError());
 }
 
@@ -291,7 +301,7 @@ template bool flash_decode_takes<float>(const TreeAttentionParams<float>&);
 template bool flash_decode_takes<Bf16>(const TreeAttentionParams<Bf16>&);
 
 bool flash_decode_captures(const Params& p) {
-  return is_chain(p) && p.selected.token == nullptr && p.counts == nullptr &&
+  return is_chain(p) && p.selected.token == nullptr &&
          p.num_queries * (p.num_heads / p.num_kv_heads) <= kTileRows;
 }
 
@@ -304,12 +314,13 @@ std::size_t flash_decode_scratch_bytes(const Params& p) {
 void launch_flash_decode(const Params& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(flash_decode_takes(p), "another launch takes it");
   VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
-  VERSIEVE_ASSERT(p.selected.token == nullptr || p.counts == nullptr, "lists take no counts");
+  VERSIEVE_ASSERT(
+      p.selected.token == nullptr || p.counts == nullptr || p.selected.known_count != nullptr,
+      "where the length is on the device, the list's count is");
   VERSIEVE_ASSERT(p.context_len + p.num_nodes < INT32_MAX, "positions are 32-bit");
   VERSIEVE_ASSERT(context.scratch_bytes >= flash_decode_scratch_bytes(p),
                   "scratch is reserved before");
-  VERSIEVE_ASSERT(p.weights == nullptr || (p.query_node == nullptr && p.counts == nullptr &&
-                                           p.selected.token == nullptr),
+  VERSIEVE_ASSERT(p.weights == nullptr || (p.query_node == nullptr && p.selected.token == nullptr),
                   "weights are the last node's over all keys");
   const ChunkPartials partials = partials_of(p, context.scratch);
   const std::int64_t rows = std::min(p.num_queries, kSliceQueries) * p.num_heads;
@@ -326,12 +337,13 @@ void launch_flash_decode(const Params& p, const LaunchContext& context) {
       p.head_dim == 64 ? launch_size<64>(part, slice, partials, capture, context.stream)
                        : launch_size<128>(part, slice, partials, capture, context.stream);
     }
-    const LaunchRange range("flash_combine", partials_traffic(part, false), context.observer);
+    Traffic merged = partials_traffic(part, false);
+    if (capture.weight != nullptr) {
+      merged += mean_traffic(part);
+    }
+    const LaunchRange range("flash_combine", merged, context.observer);
     p.head_dim == 64 ? launch_combine<64>(part, slice, partials, capture, context.stream)
                      : launch_combine<128>(part, slice, partials, capture, context.stream);
-  }
-  if (capture.weight != nullptr) {
-    launch_attention_mean(p, capture, context);
   }
 }
 

@@ -20,13 +20,15 @@ std::int64_t block_count(const TokenListParams& p) {
 
 // This thread's chunk of list blockIdx.y.
 struct OwnChunk {
+  std::int64_t length;      // L
   std::int64_t first, end;  // tokens; none if first >= end
   bool kept = false;
 
   __device__ explicit OwnChunk(const TokenListParams& p)
-      : first((std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * p.chunk),
-        end(min(p.length, first + p.chunk)) {
-    const std::int32_t* mask = p.mask + blockIdx.y * p.length;
+      : length(p.counts == nullptr ? p.length : p.counts->context_len),
+        first((std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * p.chunk),
+        end(min(length, first + p.chunk)) {
+    const std::int32_t* mask = p.mask + blockIdx.y * p.mask_stride;
     for (std::int64_t token = first; token < end; ++token) {
       kept = kept || mask[token] != 0;
     }
@@ -64,7 +66,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   // The thread of the last chunk, the only one that may be short, knows where the list ends.
-  if (own.first < own.end && own.end == p.length) {
+  if (own.first < own.end && own.end == own.length) {
     p.count[blockIdx.y] = static_cast<std::int32_t>(at);
     if (p.total != nullptr) {
       p.total[blockIdx.y] += at;
@@ -78,7 +80,9 @@ std::size_t token_list_scratch_bytes(const TokenListParams& p) {
   return static_cast<std::size_t>(p.lists * block_count(p)) * sizeof(std::int32_t);
 }
 
-void launch_token_list(const TokenListParams& p, const LaunchContext& context) {
+void launch_token_list(const TokenListParams& params, const LaunchContext& context) {
+  TokenListParams p = params;
+  p.mask_stride = params.between_masks();
   VERSIEVE_ASSERT(p.chunk >= 1 && p.length >= 1 && p.lists >= 1, "a list of a token and more");
   VERSIEVE_ASSERT(p.length < INT32_MAX && p.stride() >= p.length, "every token has room");
   VERSIEVE_ASSERT(context.scratch_bytes >= token_list_scratch_bytes(p),

@@ -36,14 +36,12 @@ S threshold(std::span<const S> row, double share, std::int64_t iterations) {
   return low;
 }
 
-}  // namespace
-
+// One list's mask and masses. REQUIRES: p.length is L itself.
 template <class S>
-void top_p_cpu(const TopPParams<S>& p, int threads) {
-  VERSIEVE_ASSERT(p.p > 0.0 && p.p <= 1.0 && p.iterations >= 0, "a share and a count");
+void choose(const TopPParams<S>& p, int threads) {
   std::vector<S> least(static_cast<std::size_t>(p.rows));
   const auto row_at = [&](std::int64_t r) {
-    return std::span<const S>(p.weights + r * p.stride(), static_cast<std::size_t>(p.length));
+    return std::span<const S>(p.weights + r * p.row_stride, static_cast<std::size_t>(p.length));
   };
   parallel_for(p.rows, threads, [&](std::int64_t r) {
     least[static_cast<std::size_t>(r)] = threshold(row_at(r), p.p, p.iterations);
@@ -55,6 +53,23 @@ void top_p_cpu(const TopPParams<S>& p, int threads) {
       p.mask[token] |=
           row_at(r)[static_cast<std::size_t>(token)] >= least[static_cast<std::size_t>(r)];
     }
+  }
+}
+
+}  // namespace
+
+template <class S>
+void top_p_cpu(const TopPParams<S>& p, int threads) {
+  VERSIEVE_ASSERT(p.p > 0.0 && p.p <= 1.0 && p.iterations >= 0, "a share and a count");
+  TopPParams<S> own = p;
+  own.row_stride = p.stride();
+  own.length = p.counts == nullptr ? p.length : p.counts->context_len;
+  VERSIEVE_ASSERT(own.length <= p.length, "a length on the device is below its bound");
+  for (std::int64_t list = 0; list < p.lists; ++list) {
+    own.weights = p.weights + list * p.between_lists();
+    own.mask = p.mask + list * p.between_masks();
+    own.mass = p.mass + list * p.rows;
+    choose(own, threads);
   }
 }
 

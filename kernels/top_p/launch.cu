@@ -22,31 +22,46 @@ constexpr std::int64_t kBlockWeights = 4096;  // at least, if there are more blo
 constexpr std::int64_t kMaxSharedWeights = 48 * 1024;  // of a block; 192 KiB of the SM's 227
 
 // Blocks that share a row, a function of its length alone, so that the order of sums is, too.
-unsigned row_blocks(std::int64_t length) {
-  unsigned blocks = 1;
+__host__ __device__ inline int row_blocks(std::int64_t length) {
+  int blocks = 1;
   while (blocks < kMaxRowBlocks && blocks * kBlockWeights < length) {
     blocks *= 2;
   }
   return blocks;
 }
-std::int64_t block_weights(std::int64_t length) {
+__host__ __device__ inline std::int64_t block_weights(std::int64_t length) {
   const std::int64_t blocks = row_blocks(length);
   return (length + blocks - 1) / blocks;
 }
+// The most weights of a block of a row up to that long.
+std::int64_t most_block_weights(std::int64_t bound) {
+  return std::max(block_weights(bound), std::min(bound, kBlockWeights));
+}
+
+__device__ inline std::int64_t length_of(const TopPParams<float>& p) {
+  return p.counts == nullptr ? p.length : p.counts->context_len;
+}
+
+// Halvings that one exchange answers: masses at the middles of all ways that they can go.
+constexpr int kJoined = 3;
+constexpr int kMiddles = (1 << kJoined) - 1;
+static_assert(kJoined == 3, "Halving::walk spells the three out");
 
 // What a block knows of its part of a row.
 struct alignas(16) RowPart {
-  double mass = 0.0;
-  float largest = 0.0F;
-  float unused = 0.0F;
+  double mass[kMiddles];
+  float largest;
+  float unused;
 };
+constexpr int kPartWords = static_cast<int>(sizeof(RowPart) / sizeof(uint4));
 
 // Exchanges take turns between two sets of parts: who pushes the next but one has seen all parts of
 // the next, whose senders had read this one.
 struct RowShared {
   RowPart part[2][kMaxRowBlocks];  // of all blocks, pushed by each
+  RowPart own;
   std::uint64_t pushed[2];
-  double sums[kRowThreads / 32];
+  double sums[kRowThreads / 32][kMiddles];
   std::uint64_t maxima[kRowThreads / 32];
 };
 
@@ -57,46 +72,74 @@ class RowWeights {
   __device__ RowWeights(const float* weights, int count, Place place, RowShared& shared)
       : weights_(weights), count_(count), place_(place), shared_(shared) {}
 
-  // The row's mass at `least` and above, and its largest weight.
-  __device__ RowPart parts_from(float least) {
-    double mass = 0.0;
+  // The row's mass at each of `least` and above, and its largest weight.
+  __device__ RowPart parts_from(const float (&least)[kMiddles]) {
+    double mass[kMiddles] = {};
     float largest = 0.0F;
     for (int i = static_cast<int>(threadIdx.x); i < count_; i += kRowThreads) {
       const float w = weights_[i];
-      mass += w >= least ? static_cast<double>(w) : 0.0;
+      const double wide = static_cast<double>(w);
+#pragma unroll
+      for (int m = 0; m < kMiddles; ++m) {
+        mass[m] += w >= least[m] ? wide : 0.0;
+      }
       largest = fmaxf(largest, w);
     }
-    mass = block_sum<kRowThreads>(mass, shared_.sums);
+#pragma unroll
+    for (int m = 0; m < kMiddles; ++m) {
+      mass[m] = warp_sum(mass[m]);
+      if (threadIdx.x % 32 == 0) {
+        shared_.sums[threadIdx.x / 32][m] = mass[m];
+      }
+    }
     if (round_ == 0) {  // bits of floats that are not negative order as the floats do
       largest = __uint_as_float(static_cast<unsigned>(
           block_max<kRowThreads>(std::uint64_t{__float_as_uint(largest)}, shared_.maxima)));
     }
-    return exchange({mass, largest, 0.0F});
+    __syncthreads();
+    if (threadIdx.x < kMiddles) {
+      double sum = shared_.sums[0][threadIdx.x];
+      for (int warp = 1; warp < kRowThreads / 32; ++warp) {
+        sum += shared_.sums[warp][threadIdx.x];
+      }
+      shared_.own.mass[threadIdx.x] = sum;
+    }
+    if (threadIdx.x == 0) {
+      shared_.own.largest = largest;
+    }
+    __syncthreads();
+    return exchange();
   }
 
  private:
   // Blocks are added in ascending order.
-  __device__ RowPart exchange(const RowPart& own) {
+  __device__ RowPart exchange() {
     const int set = round_ % 2;
     RowPart* const parts = shared_.part[set];
     if (place_.blocks == 1) {
       ++round_;
-      return own;
+      return shared_.own;
     }
     const std::uint32_t barrier = shared_address(&shared_.pushed[set]);
-    if (static_cast<int>(threadIdx.x) < place_.blocks) {
-      const int rank = static_cast<int>(threadIdx.x);
-      push_word(address_in_block(shared_address(parts + place_.rank), rank),
-                *reinterpret_cast<const uint4*>(&own), address_in_block(barrier, rank));
+    if (static_cast<int>(threadIdx.x) < place_.blocks * kPartWords) {
+      const int rank = static_cast<int>(threadIdx.x) / kPartWords;
+      const int word = static_cast<int>(threadIdx.x) % kPartWords;
+      push_word(address_in_block(shared_address(parts + place_.rank), rank) +
+                    static_cast<std::uint32_t>(word) * sizeof(uint4),
+                reinterpret_cast<const uint4*>(&shared_.own)[word],
+                address_in_block(barrier, rank));
     }
     if (threadIdx.x == 0) {
       barrier_expect(barrier, place_.blocks * static_cast<int>(sizeof(RowPart)));
     }
     barrier_wait(barrier, round_ / 2 % 2);
     ++round_;
-    RowPart row;
+    RowPart row{};
     for (int rank = 0; rank < place_.blocks; ++rank) {
-      row.mass += parts[rank].mass;
+#pragma unroll
+      for (int m = 0; m < kMiddles; ++m) {
+        row.mass[m] += parts[rank].mass[m];
+      }
       row.largest = fmaxf(row.largest, parts[rank].largest);
     }
     return row;
@@ -109,11 +152,47 @@ class RowWeights {
   int round_ = 0;
 };
 
-// Grid: a cluster a row, a part of the row a block. Traffic: traffic::top_p. Bound by the latency
-// of dependent sums over the cluster, one a halving.
+// The bisection of a row's threshold: the side kept is never below the wanted mass.
+struct Halving {
+  float low, high;
+  double kept, wanted;
+  std::int64_t left;  // halvings
+  bool over = false;  // none changes anything any more
+
+  static __device__ float middle(float a, float b) { return a / 2 + b / 2; }
+  __device__ void middles(float (&at)[kMiddles]) const {
+    at[0] = middle(low, high);
+    at[1] = middle(low, at[0]);
+    at[2] = middle(at[0], high);
+    at[3] = middle(low, at[1]);
+    at[4] = middle(at[1], at[0]);
+    at[5] = middle(at[0], at[2]);
+    at[6] = middle(at[2], high);
+  }
+  // One halving at `mid`, above which lies `mass`; whether it raised the threshold.
+  __device__ bool take(float mid, double mass) {
+    over = over || left == 0 || mid == low;
+    const bool enough = !(mass < wanted);
+    if (!over) {
+      --left;
+      kept = enough ? mass : kept;
+      (enough ? low : high) = mid;
+    }
+    return enough;
+  }
+  __device__ void walk(const float (&at)[kMiddles], const double (&mass)[kMiddles]) {
+    const bool first = take(at[0], mass[0]);
+    const bool second = take(first ? at[2] : at[1], first ? mass[2] : mass[1]);
+    take(first ? (second ? at[6] : at[5]) : (second ? at[4] : at[3]),
+         first ? (second ? mass[6] : mass[5]) : (second ? mass[4] : mass[3]));
+  }
+};
+
+// Grid: a cluster a row, a part of the row a block; blocks beyond those that the row's own length
+// asks for add nothing. Traffic: traffic::top_p. Bound by the latency of dependent sums over the
+// cluster, one for kJoined halvings.
 __global__ void __launch_bounds__(kRowThreads)
-    top_p_threshold_kernel(const __grid_constant__ TopPParams<float> p, std::int64_t stride,
-                           std::int64_t part, float* least, bool staged) {
+    top_p_threshold_kernel(const __grid_constant__ TopPParams<float> p, float* least, bool staged) {
   extern __shared__ float held[];
   __shared__ RowShared shared;
   release_successors();
@@ -124,9 +203,12 @@ __global__ void __launch_bounds__(kRowThreads)
   const Place place = cluster_place();
   wait_for_predecessors();
   const std::int64_t row = static_cast<int>(blockIdx.x) / place.blocks;
+  const std::int64_t length = length_of(p);
+  const std::int64_t part = block_weights(length);
   const std::int64_t first = place.rank * part;
-  const int count = static_cast<int>(max(std::int64_t{0}, min(part, p.length - first)));
-  const float* weights = p.weights + row * stride + first;
+  const int count = static_cast<int>(max(std::int64_t{0}, min(part, length - first)));
+  const float* weights =
+      p.weights + row / p.rows * p.list_stride + row % p.rows * p.row_stride + first;
   if (staged) {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kRowThreads) {
       held[i] = weights[i];  // each thread reads back only what it wrote
@@ -136,77 +218,82 @@ __global__ void __launch_bounds__(kRowThreads)
   __syncthreads();
   cluster_sync();
   RowWeights sums(weights, count, place, shared);
-  const RowPart all = sums.parts_from(0.0F);
-  const double wanted = p.p * all.mass;
-  double kept = all.mass;
-  float low = 0.0F, high = all.largest;
-  for (std::int64_t i = 0; i < p.iterations; ++i) {
-    const float mid = low / 2 + high / 2;
-    if (mid == low) {
-      break;
-    }
-    const double mass = sums.parts_from(mid).mass;
-    const bool enough = !(mass < wanted);
-    kept = enough ? mass : kept;
-    (enough ? low : high) = mid;
+  float at[kMiddles] = {};
+  const RowPart all = sums.parts_from(at);
+  Halving halving{.low = 0.0F,
+                  .high = all.largest,
+                  .kept = all.mass[0],
+                  .wanted = p.p * all.mass[0],
+                  .left = p.iterations};
+  while (!halving.over && halving.left > 0) {
+    halving.middles(at);
+    const RowPart part_masses = sums.parts_from(at);
+    halving.walk(at, part_masses.mass);
   }
   if (threadIdx.x == 0 && place.rank == 0) {
-    least[row] = low;
-    p.mass[row] = static_cast<float>(kept);
+    least[row] = halving.low;
+    p.mass[row] = static_cast<float>(halving.kept);
   }
 }
 
+// Grid: tokens, lists.
 __global__ void __launch_bounds__(kUnionThreads)
-    top_p_union_kernel(const __grid_constant__ TopPParams<float> p, std::int64_t stride,
-                       const float* least) {
+    top_p_union_kernel(const __grid_constant__ TopPParams<float> p, const float* least) {
   release_successors();
   wait_for_predecessors();
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kUnionThreads + threadIdx.x;
-  if (token >= p.length) {
+  if (token >= length_of(p)) {
     return;
   }
+  const float* weights = p.weights + blockIdx.y * p.list_stride + token;
   int kept = 0;
+#pragma unroll 4
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    kept |= p.weights[r * stride + token] >= least[r] ? 1 : 0;
+    kept |= weights[r * p.row_stride] >= least[blockIdx.y * p.rows + r] ? 1 : 0;
   }
-  p.mask[token] = kept;
+  p.mask[blockIdx.y * p.mask_stride + token] = kept;
 }
 
 void launch_thresholds(const TopPParams<float>& p, float* least, cudaStream_t stream) {
-  const std::int64_t part = block_weights(p.length);
+  const std::int64_t part = most_block_weights(p.length);
   const bool staged = part <= kMaxSharedWeights;
-  const unsigned blocks = row_blocks(p.length);
+  const unsigned blocks = static_cast<unsigned>(row_blocks(p.length));
   check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed,
                              1));
-  launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(p.rows)),
+  launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(p.rows * p.lists)),
                     .threads = kRowThreads,
                     .cluster = blocks,
                     .shared_bytes = staged ? static_cast<std::size_t>(part) * sizeof(float) : 0,
                     .stream = stream},
-                   top_p_threshold_kernel, p, p.stride(), part, least, staged);
+                   top_p_threshold_kernel, p, least, staged);
 }
 
 }  // namespace
 
 std::size_t top_p_scratch_bytes(const TopPParams<float>& p) {
-  return static_cast<std::size_t>(p.rows) * sizeof(float);
+  return static_cast<std::size_t>(p.lists * p.rows) * sizeof(float);
 }
 
-void launch_top_p(const TopPParams<float>& p, const LaunchContext& context) {
+void launch_top_p(const TopPParams<float>& params, const LaunchContext& context) {
+  TopPParams<float> p = params;
+  p.row_stride = params.stride();
+  p.list_stride = params.between_lists();
+  p.mask_stride = params.between_masks();
   VERSIEVE_ASSERT(p.p > 0.0 && p.p <= 1.0 && p.iterations >= 0, "a share and a count");
   VERSIEVE_ASSERT(context.scratch_bytes >= top_p_scratch_bytes(p), "scratch is reserved before");
   VERSIEVE_ASSERT(p.length < INT32_MAX, "places are 32-bit");
   float* least = static_cast<float*>(context.scratch);
-  const LaunchRange range("top_p", traffic::top_p(p.rows, p.length), context.observer);
-  if (p.rows > 0) {
+  const LaunchRange range("top_p", traffic::top_p(p.lists * p.rows, p.length), context.observer);
+  if (p.rows > 0 && p.lists > 0) {
     launch_thresholds(p, least, context.stream);
   }
-  if (p.length > 0) {
+  if (p.length > 0 && p.lists > 0) {
     launch_dependent(
-        {.grid = dim3(static_cast<unsigned>((p.length + kUnionThreads - 1) / kUnionThreads)),
+        {.grid = dim3(static_cast<unsigned>((p.length + kUnionThreads - 1) / kUnionThreads),
+                      static_cast<unsigned>(p.lists)),
          .threads = kUnionThreads,
          .stream = context.stream},
-        top_p_union_kernel, p, p.stride(), static_cast<const float*>(least));
+        top_p_union_kernel, p, static_cast<const float*>(least));
   }
 }
 

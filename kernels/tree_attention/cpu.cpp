@@ -100,8 +100,7 @@ void tree_attention_cpu(const TreeAttentionParams<T>& params, int threads) {
   TreeAttentionParams<T> p = params;
   p.context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
-  VERSIEVE_ASSERT(p.selected.token == nullptr || (p.window == 0 && p.counts == nullptr),
-                  "selected tokens take no window and no counts");
+  VERSIEVE_ASSERT(p.selected.token == nullptr || p.window == 0, "selected tokens take no window");
   VERSIEVE_ASSERT(p.first_position >= 0 && p.window >= 0, "positions are not negative");
   parallel_for(p.num_kv_heads * p.num_queries, threads,
                [&](std::int64_t i) { attend(p, i % p.num_queries, i / p.num_queries); });

@@ -144,7 +144,10 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   const std::int64_t query = blockIdx.x;
   const std::int64_t g = blockIdx.y;
   const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
-  const int path = static_cast<int>(p.position[node] - p.context_len + 1);  // of tree tokens
+  const int context_len =
+      p.counts == nullptr ? static_cast<int>(p.context_len) : p.counts->context_len;
+  // Of tree tokens. A padding node of a recorded step may have any position.
+  const int path = max(1, min(p.position[node] - context_len + 1, static_cast<int>(p.num_nodes)));
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
   int* parents = reinterpret_cast<int*>(shared);
   int* ancestors = parents + p.num_nodes;
@@ -205,8 +208,10 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
   VERSIEVE_ASSERT(p.context_len < kMostPositions && p.window < kMostPositions &&
                       p.first_position < kMostPositions,
                   "positions are counted in 32 bits");
-  VERSIEVE_ASSERT(p.selected.token == nullptr || (p.window == 0 && p.counts == nullptr),
-                  "selected tokens take no window and no counts");
+  VERSIEVE_ASSERT(p.selected.token == nullptr || p.window == 0, "selected tokens take no window");
+  VERSIEVE_ASSERT(
+      p.selected.token == nullptr || p.counts == nullptr || p.selected.known_count != nullptr,
+      "where the length is on the device, the list's count is");
   VERSIEVE_ASSERT(p.joint.x == nullptr || (p.selected.token == nullptr && p.weights == nullptr &&
                                            p.joint.k == p.k_tree && p.joint.v == p.v_tree),
                   "joint rows are kept in the tree that is attended");

@@ -10,6 +10,8 @@ namespace versieve::kernels {
 
 namespace {
 
+constexpr std::int64_t kBeyond = 700;  // rows that a bound names and no token has
+
 // A chain's attention with and without the newest query's weights, which the op gives alone, too.
 template <class T>
 void check_capture(Ops<T>& ops, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
@@ -20,8 +22,8 @@ void check_capture(Ops<T>& ops, std::int64_t heads, std::int64_t kv_heads, std::
     return OpsBuffer<T>(ops, test::random_elements<T>(count, seed + more, 1.5));
   };
   const OpsBuffer<T> q = elements(nodes * heads * head_dim, 1);
-  const OpsBuffer<T> k = elements(std::max<std::int64_t>(1, length) * kv_heads * head_dim, 2);
-  const OpsBuffer<T> v = elements(std::max<std::int64_t>(1, length) * kv_heads * head_dim, 3);
+  const OpsBuffer<T> k = elements((length + kBeyond) * kv_heads * head_dim, 2);
+  const OpsBuffer<T> v = elements((length + kBeyond) * kv_heads * head_dim, 3);
   const OpsBuffer<T> tree = elements(nodes * kv_heads * head_dim, 4);
   std::vector<std::int32_t> parents, positions;
   for (std::int32_t i = 0; i < nodes; ++i) {
@@ -50,6 +52,16 @@ void check_capture(Ops<T>& ops, std::int64_t heads, std::int64_t kv_heads, std::
   AttentionWeightsParams<T> weights = weights_of(p);
   weights.weights = alone.data();
   ops.attention_weights(weights);
+  // The same, the length in memory and a bound of it here.
+  const OpsBuffer<T, StepCounts> counts(
+      ops, std::vector<StepCounts>{{.context_len = static_cast<std::int32_t>(length)}});
+  OpsBuffer<T> out_counted(ops, nodes * heads * head_dim);
+  const OpsBuffer<T, float> counted(ops, blank);
+  p.counts = counts.data();
+  p.context_len = length + kBeyond;
+  p.out = out_counted.data();
+  p.weights = counted.data();
+  ops.tree_attention(p);
   const auto bits = [](const std::vector<T>& x) {
     std::vector<float> wide;
     for (const T e : x) {
@@ -58,6 +70,8 @@ void check_capture(Ops<T>& ops, std::int64_t heads, std::int64_t kv_heads, std::
     return wide;
   };
   CHECK(bits(out.read()) == bits(out_beside.read()));
+  CHECK(bits(out.read()) == bits(out_counted.read()));
+  CHECK(beside.read() == counted.read());
   const std::vector<float> want = alone.read(), got = beside.read();
   CHECK(got.back() == -3.0F);  // nothing is written beyond the node
   CHECK(testing::relative_norm({want.begin(), want.end() - 1}, {got.begin(), got.end() - 1}) <

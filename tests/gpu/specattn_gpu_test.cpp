@@ -111,11 +111,14 @@ std::vector<double> attend_on_gpu(Ops<T>& ops, const TreeAttentionCase& c, const
   DeviceCase<T> device(ops, c);
   const OpsBuffer<T, std::int32_t> list(ops, tokens.empty() ? Ints{0} : tokens);
   const OpsBuffer<T, std::int32_t> count(ops, Ints{static_cast<std::int32_t>(tokens.size())});
+  const OpsBuffer<T, StepCounts> counts(
+      ops, std::vector<StepCounts>{{.context_len = static_cast<std::int32_t>(c.context_len)}});
   TreeAttentionParams<T> p = device.host.params();
   p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
   if (count_on_device) {
     p.selected.count = c.context_len;
     p.selected.known_count = count.data();
+    p.counts = counts.data();
   }
   p.query_node = device.query_node.data();
   p.parent = device.parent.data();
@@ -191,6 +194,39 @@ TEST_CASE("CUDA top_p gives the CPU's mask on weights whose sums are exact") {
       CHECK(got.mass == want.mass);
     }
   }
+  // Bits do not depend on a bound, nor on the other lists of a call.
+  for (const std::int64_t length : {1, 1000, 4096, 4097, 9000, 49153}) {
+    const std::int64_t bound = length + 1 + static_cast<std::int64_t>(random() % 9000);
+    const std::vector<float> weights = test::random_tensor<float>(2 * 3 * bound, 31);
+    std::vector<float> squares;
+    for (const float w : weights) {
+      squares.push_back(w * w * w * w);
+    }
+    TopPParams<float> p{.rows = 3, .length = bound, .lists = 2, .p = 0.9};
+    const OpsBuffer<float, StepCounts> counts(
+        *ops, std::vector<StepCounts>{{.context_len = static_cast<std::int32_t>(length)}});
+    p.counts = counts.data();
+    const OpsBuffer<float> device(*ops, squares);
+    OpsBuffer<float, std::int32_t> mask(*ops, Ints(static_cast<std::size_t>(2 * bound), -5));
+    OpsBuffer<float> mass = test::poisoned<float>(*ops, 6);
+    p.weights = device.data();
+    p.mask = mask.data();
+    p.mass = mass.data();
+    ops->top_p(p);
+    const Ints masks = mask.read();
+    for (std::int64_t list = 0; list < 2; ++list) {
+      CAPTURE(length, bound, list);
+      const std::vector<float> own(squares.begin() + list * 3 * bound,
+                                   squares.begin() + (list + 1) * 3 * bound);
+      const TopPAnswer alone = on_gpu(*ops, top_p_params(3, length, bound, 0.9), own);
+      const std::vector<float> masses = mass.read();
+      CHECK(Ints(masks.begin() + list * bound, masks.begin() + list * bound + length) ==
+            alone.mask);
+      CHECK(masks[static_cast<std::size_t>(list * bound + length)] == -5);
+      CHECK(std::vector<float>(masses.begin() + list * 3, masses.begin() + list * 3 + 3) ==
+            alone.mass);
+    }
+  }
   const std::vector<float> zeros(200, 0.0F);
   CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mask == Ints(100, 1));
   CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mass == std::vector<float>{0, 0});
@@ -211,6 +247,8 @@ void check_lists(Ops<float>& ops, std::int64_t lists, std::int64_t length, std::
   std::vector<std::int64_t> total(static_cast<std::size_t>(lists), 5);
   const OpsBuffer<float, std::int32_t> masks(ops, mask), tokens(ops, token), counts(ops, count);
   const OpsBuffer<float, std::int64_t> totals(ops, total);
+  const OpsBuffer<float, StepCounts> length_there(
+      ops, std::vector<StepCounts>{{.context_len = static_cast<std::int32_t>(length)}});
   TokenListParams p{.lists = lists,
                     .length = length,
                     .chunk = chunk,
@@ -220,7 +258,12 @@ void check_lists(Ops<float>& ops, std::int64_t lists, std::int64_t length, std::
                     .count = counts.data(),
                     .total = totals.data()};
   ops.token_list(p);
+  p.length = length + 2;  // a bound
+  p.mask_stride = length;
+  p.counts = length_there.data();
   ops.token_list(p);
+  p.length = length;
+  p.counts = nullptr;
   p.mask = mask.data();
   p.token = token.data();
   p.count = count.data();
@@ -399,6 +442,17 @@ TEST_CASE("a dense pair keeps its text on the GPU, and specattn reads less", "[p
     request.dtype = dtype;
     const engine::GenerateReport report = engine::run_request(request);
     std::printf("%s", engine::report_text(report).c_str());
+    request.uses_graphs = false;
+    request.compares_ar = false;
+    const engine::GenerateReport led = engine::run_request(request);
+    for (const std::size_t chain : {0, 2}) {
+      INFO(dtype << " " << request.strategies[chain]);
+      CHECK(report.runs[chain].generation.recorded);
+      CHECK(!led.runs[chain].generation.recorded);
+      CHECK(report.runs[chain].generation.tokens == led.runs[chain].generation.tokens);
+      CHECK(report.runs[chain].generation.reads_saved ==
+            Approx(led.runs[chain].generation.reads_saved).margin(0.02));
+    }
     for (std::size_t i = 0; i < 2; ++i) {
       CHECK(report.runs[i].identical());
       CHECK(report.runs[i].generation.accepted_per_step() > 1.2);

@@ -55,4 +55,23 @@ TEST_CASE("lists keep apart, and totals grow") {
   CHECK(total == std::vector<std::int64_t>{104, 4});
 }
 
+TEST_CASE("token_list takes its length from memory, and masks apart from each other") {
+  const std::vector<std::int32_t> mask = {1, 0, 0, 0, 0, 1, 1, 9,  //
+                                          0, 0, 0, 1, 1, 0, 1, 9};
+  const StepCounts counts{.context_len = 5};
+  std::vector<std::int32_t> token(14, -9), count(2, -9);
+  token_list_cpu({.lists = 2,
+                  .length = 7,
+                  .chunk = 2,
+                  .token_stride = 7,
+                  .mask_stride = 8,
+                  .counts = &counts,
+                  .mask = mask.data(),
+                  .token = token.data(),
+                  .count = count.data()},
+                 1);
+  CHECK(count == std::vector<std::int32_t>{2, 3});
+  CHECK(token == std::vector<std::int32_t>{0, 1, -9, -9, -9, -9, -9, 2, 3, 4, -9, -9, -9, -9});
+}
+
 }  // namespace versieve::kernels

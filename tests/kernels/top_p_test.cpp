@@ -113,4 +113,27 @@ TEST_CASE("top_p takes no rows and no tokens") {
   CHECK(got.mask == Mask{0, 0});
 }
 
+TEST_CASE("top_p chooses lists of their own, of a length in memory") {
+  // Two lists of two rows, 5 apart, lists 12 apart; three tokens count.
+  const std::vector<double> weights = {8, 1, 1, 50, 7, 1, 8, 1, 50, 7, 7, 7,  //
+                                       1, 1, 8, 50, 7, 1, 1, 8, 50, 7, 7, 7};
+  const StepCounts counts{.context_len = 3};
+  std::vector<std::int32_t> mask(8, -1);
+  std::vector<double> mass(4, -1.0);
+  top_p_cpu<double>({.rows = 2,
+                     .length = 4,
+                     .row_stride = 5,
+                     .lists = 2,
+                     .list_stride = 12,
+                     .mask_stride = 4,
+                     .counts = &counts,
+                     .p = 0.8,
+                     .weights = weights.data(),
+                     .mask = mask.data(),
+                     .mass = mass.data()},
+                    1);
+  CHECK(mask == std::vector<std::int32_t>{1, 1, 0, -1, 0, 0, 1, -1});
+  CHECK(mass == std::vector<double>{8, 8, 8, 8});
+}
+
 }  // namespace versieve::kernels

@@ -16,6 +16,7 @@ namespace versieve::engine {
 struct StepNodes {
   std::int64_t count = 1;                       // N
   bool chain = false;                           // each node follows the one before it
+  bool keeps_rows = false;                      // the cache takes their rows at once
   const kernels::StepCounts* counts = nullptr;  // null: the sizes are the host's
   std::int64_t context_len = 0;                 // L
   std::int64_t compressed_rows = 0;             // E

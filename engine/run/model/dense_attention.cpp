@@ -6,9 +6,6 @@ namespace versieve::engine {
 
 template <class T>
 void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
-  VERSIEVE_ASSERT(
-      step.nodes.counts == nullptr || (selector_ == nullptr && capture_.weights == nullptr),
-      "selection and capture are led by the host");
   const std::int64_t window = shape_.dense_layer(layer).window;
   VERSIEVE_ASSERT(window == 0 || (selector_ == nullptr && capture_.weights == nullptr),
                   "a window leaves nothing to choose from");

@@ -26,7 +26,6 @@ class DenseAttention {
 
   void set_capture(const AttentionCapture<T>& capture) { capture_ = capture; }
   void set_selector(TokenSelector<T>* selector) { selector_ = selector; }  // null: all tokens
-  // REQUIRES: sizes are the host's where somebody selects or captures.
   void attend(const AttentionStep<T>& step, std::int64_t layer);
 
  private:

@@ -284,6 +284,9 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .k = tree_kv_.k(layer),
                      .v = tree_kv_.v(layer),
                      .gates = gates_.data(),
+                     .cache_row = nodes_.keeps_rows ? nodes_.position : nullptr,
+                     .k_cache = nodes_.keeps_rows ? cache_.k(layer) : nullptr,
+                     .v_cache = nodes_.keeps_rows ? cache_.v(layer) : nullptr,
                      .compress = nsa_.compressed_tokens(attention_step(), w, layer)});
 }
 

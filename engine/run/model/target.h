@@ -31,6 +31,10 @@ struct DeviceTree {
   std::int64_t nodes = 1;        // N
   std::int64_t max_depth = 0;    // of a node
   std::int64_t max_context = 0;  // bound of counts->context_len
+  bool chain = false;            // each node follows the one before it
+  // The nodes' keys and values go to the cache rows of their positions at once, with nothing to
+  // commit. Dense targets.
+  bool keeps_rows = false;
   const kernels::StepCounts* counts = nullptr;
   const std::int32_t* token = nullptr;     // [N]
   const std::int32_t* parent = nullptr;    // [N]

@@ -14,14 +14,17 @@ bool is_nsa(const LlmShape& shape) {
 
 template <class T>
 void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& options) {
-  VERSIEVE_ASSERT(tree.counts != nullptr && !options.last_logits_only, "a step of a device tree");
+  VERSIEVE_ASSERT(tree.counts != nullptr, "a step of a device tree");
+  VERSIEVE_ASSERT(tree.chain || !options.last_logits_only, "a tree's last node says nothing");
+  VERSIEVE_ASSERT(!tree.keeps_rows || !is_nsa(shape_), "compressed tokens are committed");
   VERSIEVE_ASSERT(cache_.capacity() > tree.max_context + tree.max_depth, "the cache has room");
   tree_ = DraftTree{};
   layout_ = TreeLayout{};
   options_ = options;
   ensure_rows(tree.nodes);
   nodes_ = {.count = tree.nodes,
-            .chain = tree.nodes == 1,
+            .chain = tree.chain || tree.nodes == 1,
+            .keeps_rows = tree.keeps_rows,
             .counts = tree.counts,
             .context_len = tree.max_context,
             .compressed_rows = is_nsa(shape_) ? tree.nodes : 0,

@@ -14,7 +14,7 @@ struct LayerQueries {
   std::int64_t layer = 0;
   std::int64_t num_queries = 0;   // N
   std::int64_t num_kv_heads = 0;  // G
-  std::int64_t context_len = 0;   // L
+  std::int64_t context_len = 0;   // L, or of a recorded step its bound
   const T* q = nullptr;           // [N, H, d], after rotary
   const T* k = nullptr;           // [L, G, d]
 };

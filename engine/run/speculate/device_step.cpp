@@ -38,13 +38,21 @@ std::int64_t recording_bound(std::int64_t context_len) {
 
 template <class T>
 DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
-                                      const DeviceStepOptions& options)
+                                      const DeviceStepOptions& options, Target<T>* draft_model)
     : ops_(&ops),
       target_(&target),
       draft_(draft),
       options_(options),
       levels_(options.choice.levels()),
       max_path_(kernels::longest_path(options.choice)) {
+  if (draft_model != nullptr && options_.choice.speculates() && options_.drafts) {
+    chain_ =
+        std::make_unique<RecordedChain<T>>(ops, *draft_model,
+                                           RecordedChainOptions{.choice = options_.choice,
+                                                                .temperature = options_.temperature,
+                                                                .chooses = options_.chooses,
+                                                                .layer_map = options_.layer_map});
+  }
   VERSIEVE_ASSERT(!has_entries() || draft_ != nullptr, "a draft grows the tree or is fed");
   VERSIEVE_ASSERT(options_.drafts || options_.forced_yield > 0,
                   "a tree that nobody drafted says nothing about acceptance");
@@ -113,6 +121,7 @@ DeviceTree DeviceStepRunner<T>::device_tree() const {
   return {.nodes = options_.choice.nodes,
           .max_depth = max_path_ - 1,
           .max_context = bound_,
+          .chain = chain_ != nullptr,
           .counts = &state_.data()->counts,
           .token = lists_.token,
           .parent = lists_.parent,
@@ -163,6 +172,8 @@ void DeviceStepRunner<T>::begin(const Start& start) {
   ops_->synchronize();
   launched_ = waited_ = 0;
   length_ = start.context_len;
+  newest_ = start.token;
+  newest_but_one_ = start.token_before;
   max_context_ = start.max_context;
   seed_ = start.seed;
   const std::int64_t rows = max_context_ + 2 * max_path_ + 1;  // padded entries lie past the newest
@@ -177,6 +188,12 @@ void DeviceStepRunner<T>::begin(const Start& start) {
   ops_->upload(state_.data(), &state, sizeof state);
   if (options_.forces_by_position) {
     force_yields(start);
+  }
+  if (chain_ != nullptr) {
+    chain_->begin({.context_len = start.context_len,
+                   .token_before = start.token_before,
+                   .token = start.token,
+                   .max_context = max_context_ + max_path_});
   }
   if (!has_entries()) {
     return;
@@ -219,7 +236,11 @@ template <class T>
 typename DeviceStepRunner<T>::Start DeviceStepRunner<T>::stop() {
   VERSIEVE_ASSERT(pending() == 0 && waited_ > 0, "steps have run, and none is under way");
   target_->cache().set_length(length_);
-  Start next{.context_len = length_, .token = newest_, .max_context = max_context_, .seed = seed_};
+  Start next{.context_len = length_,
+             .token = newest_,
+             .token_before = newest_but_one_,
+             .max_context = max_context_,
+             .seed = seed_};
   if (!has_entries()) {
     return next;
   }
@@ -299,14 +320,20 @@ kernels::StepYield DeviceStepRunner<T>::wait() {
   markers_[slot]->wait();
   const kernels::StepYield yield = yields_[static_cast<std::size_t>(slot)];
   VERSIEVE_ASSERT(yield.count >= 1 && yield.count <= max_path_, "a step yields a path");
+  if (chain_ != nullptr) {
+    chain_->count_step(length_);
+  }
   length_ += yield.count;
+  newest_but_one_ = yield.count > 1 ? yield.token[yield.count - 2] : newest_;
   newest_ = yield.token[yield.count - 1];
   return yield;
 }
 
 template <class T>
 void DeviceStepRunner<T>::enqueue() {
-  if (drafts()) {
+  if (chain_ != nullptr) {
+    chain_->enqueue(state_.data(), bound_);
+  } else if (drafts()) {
     draft_tree();
   } else if (options_.feeds_draft) {
     draft_->keep_device(entries(), target_->captured());
@@ -392,7 +419,9 @@ void DeviceStepRunner<T>::verify_tree() {
                      .owner = lists_.owner,
                      .block = lists_.block,
                      .source = lists_.source});
+  target_->set_token_selector(chain_ != nullptr && chain_->chooses() ? chain_.get() : nullptr);
   target_->verify_device(device_tree(), options_.verify);
+  target_->set_token_selector(nullptr);
 }
 
 template <class T>
@@ -430,7 +459,8 @@ void DeviceStepRunner<T>::accept_tree() {
                      .yield = yields_.get(),
                      .entry_token = lists_.entry_token,
                      .entry_row = lists_.entry_row,
-                     .entry_position = lists_.entry_position});
+                     .entry_position = lists_.entry_position,
+                     .passes = chain_ != nullptr ? chain_->passes() : kernels::DraftPasses{}});
   target_->commit_device(state_.data(), max_path_);
 }
 

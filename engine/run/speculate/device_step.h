@@ -10,12 +10,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/run/model/draft.h"
 #include "engine/run/model/target.h"
+#include "engine/run/speculate/recorded_chain.h"
 #include "kernels/draft_tree/params.h"
 #include "model/words/strategy.h"
 
@@ -34,6 +36,9 @@ struct DeviceStepOptions {
   bool drafts = true;
   // Steps without a draft hand their tokens on to it, so that steps with one may follow.
   bool feeds_draft = false;
+  // Of a draft model's chains with SpecAttn (RecordedChainOptions).
+  std::optional<SpecAttnOptions> chooses;
+  std::vector<std::int32_t> layer_map;
   bool records = true;  // false: each step is enqueued launch by launch, so that it can be watched
 };
 
@@ -45,9 +50,9 @@ std::int64_t recording_bound(std::int64_t context_len);
 template <class T>
 class DeviceStepRunner {
  public:
-  // `draft` may be null where none runs. All outlive the runner.
+  // `draft` and `draft_model`, which drafts chains: null where none runs. All outlive the runner.
   DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
-                   const DeviceStepOptions& options);
+                   const DeviceStepOptions& options, Target<T>* draft_model = nullptr);
   DeviceStepRunner(const DeviceStepRunner&) = delete;
   DeviceStepRunner& operator=(const DeviceStepRunner&) = delete;
   ~DeviceStepRunner();
@@ -58,11 +63,12 @@ class DeviceStepRunner {
 
   struct Start {
     std::int64_t context_len =
-        0;                        // committed tokens: the target's and the draft's caches hold them
-    std::int32_t token = 0;       // the newest, at that position
-    const T* captured = nullptr;  // [3 * hidden]: streams of the token before it; null: no draft
-    std::int64_t max_context = 0;  // no step will begin at a longer context
-    std::uint64_t seed = 0;        // above temperature 0
+        0;                   // committed tokens: the target's and the draft's caches hold them
+    std::int32_t token = 0;  // the newest, at that position
+    std::int32_t token_before = 0;  // where a draft model drafts: the one before it
+    const T* captured = nullptr;    // [3 * hidden]: streams of the token before it; null: no draft
+    std::int64_t max_context = 0;   // no step will begin at a longer context
+    std::uint64_t seed = 0;         // above temperature 0
     // Where yields are forced by position: of the steps whose roots stand at context_len and
     // behind; 0, and beyond the last, the target decides.
     std::span<const std::int32_t> forced_yields;
@@ -84,12 +90,17 @@ class DeviceStepRunner {
   std::int64_t length() const {
     return length_;
   }  // committed tokens after the last step waited for
+  // Of the committed tokens' reads of all steps so far, dropped ones too, where the draft model's
+  // attention chooses them. Waits.
+  ReadCount reads() const { return chain_ != nullptr ? chain_->reads() : ReadCount{}; }
   std::int64_t longest_yield() const { return max_path_; }
   std::int64_t recordings() const { return recordings_; }    // made so far
   double record_seconds() const { return record_seconds_; }  // what making them took
 
  private:
-  bool drafts() const { return options_.choice.speculates() && options_.drafts; }
+  bool drafts() const {  // by a draft head
+    return options_.choice.speculates() && options_.drafts && chain_ == nullptr;
+  }
   bool has_entries() const { return drafts() || options_.feeds_draft; }
   typename Draft<T>::DeviceEntries entries() const;
   std::int64_t lay_out(std::int32_t* base);
@@ -108,6 +119,7 @@ class DeviceStepRunner {
   Target<T>* target_;
   Draft<T>* draft_;
   DeviceStepOptions options_;
+  std::unique_ptr<RecordedChain<T>> chain_;  // of a draft model, or null
   std::int64_t levels_;
   std::int64_t max_path_;
   std::int64_t branch_ = 1;  // children listed a node
@@ -144,6 +156,7 @@ class DeviceStepRunner {
   std::int64_t bound_ = 0;        // of the newest step
   std::int64_t length_ = 0;
   std::int32_t newest_ = 0;  // token of the last step waited for
+  std::int32_t newest_but_one_ = 0;
   std::uint64_t seed_ = 0;
   std::int64_t launched_ = 0;
   std::int64_t waited_ = 0;

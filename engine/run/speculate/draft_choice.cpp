@@ -23,23 +23,29 @@ void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& atten
     return;
   }
   // The rows' stride is longer than the context by a while: no growth in each step.
-  ensure_count(ops, mask_, lists * attention.stride);
-  ensure_count(ops, token_, lists * attention.stride);
+  room_ = attention.stride;
+  ensure_count(ops, mask_, lists * room_);
+  ensure_count(ops, token_, lists * room_);
   ensure_count(ops, count_, lists);
-  ensure_count(ops, mass_, attention.steps);
-  for (std::int64_t i = 0; i < lists; ++i) {
-    ops.top_p({.rows = attention.steps,
-               .length = length_,
-               .row_stride = attention.stride,
-               .p = options.p,
-               .iterations = options.iterations,
-               .weights = attention.weights + (first_layer_ + i) * attention.layer_stride,
-               .mask = mask_.data() + i * length_,
-               .mass = mass_.data()});
-  }
+  ensure_count(ops, mass_, lists * attention.steps);
+  ops.top_p({.rows = attention.steps,
+             .length = length_,
+             .row_stride = attention.stride,
+             .lists = lists,
+             .list_stride = attention.layer_stride,
+             .mask_stride = room_,
+             .counts = attention.counts,
+             .p = options.p,
+             .iterations = options.iterations,
+             .weights = attention.weights + first_layer_ * attention.layer_stride,
+             .mask = mask_.data(),
+             .mass = mass_.data()});
   ops.token_list({.lists = lists,
                   .length = length_,
                   .chunk = options.chunk,
+                  .token_stride = room_,
+                  .mask_stride = room_,
+                  .counts = attention.counts,
                   .mask = mask_.data(),
                   .token = token_.data(),
                   .count = count_.data(),
@@ -50,9 +56,8 @@ template <class T>
 kernels::SelectedTokens ChosenLists<T>::of_layer(std::int64_t draft_layer) const {
   const std::int64_t list = draft_layer - first_layer_;
   VERSIEVE_ASSERT(list >= 0 && list < lists_, "the layer's attention was kept");
-  return {.token = token_.data() + list * length_,
-          .count = length_,
-          .known_count = count_.data() + list};
+  return {
+      .token = token_.data() + list * room_, .count = length_, .known_count = count_.data() + list};
 }
 
 template <class T>
@@ -65,7 +70,7 @@ std::vector<TokenList> ChosenLists<T>::read(kernels::Ops<T>& ops) const {
   for (std::size_t i = 0; i < counts.size(); ++i) {
     TokenList list(static_cast<std::size_t>(counts[i]));
     if (!list.empty()) {
-      ops.download(list.data(), token_.data() + static_cast<std::int64_t>(i) * length_,
+      ops.download(list.data(), token_.data() + static_cast<std::int64_t>(i) * room_,
                    list.size() * sizeof(std::int32_t));
     }
     read.push_back(std::move(list));

@@ -39,11 +39,12 @@ class ChosenLists {
 
  private:
   std::int64_t first_layer_ = 0, lists_ = 0, length_ = 0;
-  kernels::OpsBuffer<T, std::int32_t> mask_;       // [lists, L]
-  kernels::OpsBuffer<T, std::int32_t> token_;      // [lists, L]
+  std::int64_t room_ = 0;                          // of a list
+  kernels::OpsBuffer<T, std::int32_t> mask_;       // [lists, room]
+  kernels::OpsBuffer<T, std::int32_t> token_;      // [lists, room]
   kernels::OpsBuffer<T, std::int32_t> count_;      // [lists]
   kernels::OpsBuffer<T, std::int64_t> total_;      // [lists]
-  kernels::OpsBuffer<T, kernels::SumOf<T>> mass_;  // [steps]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> mass_;  // [lists, steps]
 };
 
 // Tokens by draft layer, on the host.

@@ -61,11 +61,12 @@ void Generator<T>::require_allowed(const GenerateOptions& options) const {
 template <class T>
 Generation Generator<T>::run(const GenerateOptions& options) {
   require_allowed(options);
-  if (options.strategy.attention == AttentionMethod::kSpecAttn) {
-    return host_led_.run_specattn(options, layer_map_);
+  if (options.records_steps && recorded_.can_run(options)) {
+    return recorded_.run(options);
   }
-  return options.records_steps && recorded_.can_run(options) ? recorded_.run(options)
-                                                             : host_led_.run(options);
+  return options.strategy.attention == AttentionMethod::kSpecAttn
+             ? host_led_.run_specattn(options, layer_map_)
+             : host_led_.run(options);
 }
 
 template <class T>

@@ -31,7 +31,10 @@ class Generator {
   std::string refusal(const GenerateOptions& options) const;
 
   // Which draft layer chooses each target layer's tokens: what specattn needs beside a draft model.
-  void set_layer_map(std::vector<std::int32_t> draft_layer) { layer_map_ = std::move(draft_layer); }
+  void set_layer_map(std::vector<std::int32_t> draft_layer) {
+    recorded_.set_layer_map(draft_layer);
+    layer_map_ = std::move(draft_layer);
+  }
 
   void prefill(std::span<const std::int32_t> prompt) { prefilled_.prefill(prompt); }
   double prefill_seconds() const { return prefilled_.seconds(); }

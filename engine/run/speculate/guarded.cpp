@@ -72,7 +72,8 @@ template <class T>
 Generation GuardedRuns<T>::run(GenerateOptions options, std::span<const Strategy> ranked,
                                RuntimeGuard& guard, const std::vector<std::int32_t>& layer_map) {
   const std::int64_t end = prefilled_->length() + prefilled_->token_limit(options);
-  const bool records = options.records_steps && drafts_at(prefilled_->draft_positions(), end) &&
+  const bool records = options.records_steps && prefilled_->draft_model() == nullptr &&
+                       drafts_at(prefilled_->draft_positions(), end) &&
                        std::all_of(ranked.begin(), ranked.end(), [&](const Strategy& strategy) {
                          options.strategy = strategy;
                          return attends_plainly(strategy) && recorded_->can_run(options);

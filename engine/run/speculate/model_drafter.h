@@ -18,7 +18,8 @@ template <class T>
 struct DraftAttention {
   std::int64_t steps = 0;        // gamma: the root and all drafted tokens but the last
   std::int64_t context_len = 0;  // of the root: weights of positions below it are given
-  std::int64_t stride = 0;       // between rows
+  const kernels::StepCounts* counts = nullptr;  // or null; not null: that length, and a bound here
+  std::int64_t stride = 0;                      // between rows
   std::int64_t layer_stride = 0;
   std::int64_t first_layer = 0;                // layers before it were not kept
   const kernels::SumOf<T>* weights = nullptr;  // [layers, rows, stride], device memory

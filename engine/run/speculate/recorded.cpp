@@ -95,9 +95,9 @@ bool run_until_move(DeviceStepRunner<T>& steps, std::int64_t limit,
 
 template <class T>
 bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
-  // A draft model is led by the host.
-  const bool model_drafts =
-      prefilled_->draft_model() != nullptr && options.strategy.draft.speculates();
+  // A draft model's trees are led by the host.
+  const bool model_tree = prefilled_->draft_model() != nullptr &&
+                          options.strategy.draft.speculates() && options.strategy.draft.width > 1;
   const auto runs = [&](const Strategy& strategy) {
     return DeviceStepRunner<T>::refusal(
                prefilled_->target(), device_options(strategy, prefilled_->target().shape()),
@@ -105,7 +105,7 @@ bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
         .empty();
   };
   const bool follows_best = options.temperature == 0.0 || samples_coupled(options.strategy);
-  return !model_drafts && follows_best && !options.adapts_length && !options.measures_blocks &&
+  return !model_tree && follows_best && !options.adapts_length && !options.measures_blocks &&
          !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
          !options.on_step && runs(options.strategy) &&
          (prefilled_->draft_positions() == 0 || runs(without_draft(options.strategy)));
@@ -131,10 +131,14 @@ DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy,
   DeviceStepOptions options = device_options(strategy, prefilled_->target().shape(), temperature);
   options.feeds_draft = feeds_draft;
   options.forces_by_position = forces;
-  kept_steps_.push_back(
-      {strategy, temperature, feeds_draft, forces,
-       std::make_unique<DeviceStepRunner<T>>(prefilled_->ops(), prefilled_->target(),
-                                             prefilled_->draft(), options)});
+  if (strategy.attention == AttentionMethod::kSpecAttn) {
+    options.chooses = SpecAttnOptions{.p = strategy.specattn_p};
+    options.layer_map = layer_map_;
+  }
+  kept_steps_.push_back({strategy, temperature, feeds_draft, forces,
+                         std::make_unique<DeviceStepRunner<T>>(
+                             prefilled_->ops(), prefilled_->target(), prefilled_->draft(), options,
+                             prefilled_->draft_model())});
   return *kept_steps_.back().steps;
 }
 
@@ -163,6 +167,7 @@ typename DeviceStepRunner<T>::Start RecordedRuns<T>::rewind(std::span<const Stra
   prefilled_->target().cache().reserve(max_context + 2 * longest_yield + kDeepestPath);
   return {.context_len = prefilled_->length(),
           .token = token,
+          .token_before = prefilled_->prompt().back(),
           .captured = prefilled_->last_captured(),
           .max_context = max_context};
 }
@@ -189,6 +194,9 @@ void RecordedRuns<T>::reserve(std::int64_t max_new_tokens) {
   if (prefilled_->draft() != nullptr) {
     prefilled_->draft()->reserve(rows);
   }
+  if (prefilled_->draft_model() != nullptr) {
+    prefilled_->draft_model()->cache().reserve(rows + kDeepestPath);
+  }
 }
 
 template <class T>
@@ -213,6 +221,7 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
     const bool ends = left.size() > 1;  // where the draft's positions do
     DeviceStepRunner<T>& steps = recorded_steps(left.front(), options, false);
     const double recorded_before = steps.record_seconds();
+    const ReadCount reads_before = steps.reads();
     begin_steps(steps, left.front(), options, start);
     const Clock::time_point begin = Clock::now();
     const auto goes_on = [&](std::int64_t root) { return !ends || drafts_at(positions, root); };
@@ -231,6 +240,10 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
     drop_pending(steps);
     run.record_seconds += steps.record_seconds() - recorded_before;
     run.recorded_seconds += seconds_since(begin);
+    const ReadCount reads = steps.reads();
+    run.reads_saved = ReadCount{.read = reads.read - reads_before.read,
+                                .present = reads.present - reads_before.present}
+                          .saved();
     if (!over) {
       start = steps.stop();
     }

@@ -20,13 +20,18 @@ class RecordedRuns {
   explicit RecordedRuns(Prefilled<T>& prefilled) : prefilled_(&prefilled) {}
 
   bool can_run(const GenerateOptions& options) const;
+  // Which draft layer chooses each target layer's tokens, for specattn.
+  void set_layer_map(std::vector<std::int32_t> draft_layer) {
+    kept_steps_.clear();
+    layer_map_ = std::move(draft_layer);
+  }
   // Room for runs of so many tokens from the prefilled prompt, so that none of them has caches made
   // anew, which earlier recordings name.
   void reserve(std::int64_t max_new_tokens);
   // REQUIRES: can_run().
   Generation run(const GenerateOptions& options);
   // Each step by the tuple that the guard holds active; each tuple has recordings of its own, and
-  // the next takes over where it ends. REQUIRES: can_run() each of them.
+  // the next takes over where it ends. REQUIRES: can_run() each of them, and no draft model.
   Generation run_guarded(const GenerateOptions& options, std::span<const Strategy> ranked,
                          RuntimeGuard& guard);
 
@@ -50,7 +55,8 @@ class RecordedRuns {
     std::unique_ptr<DeviceStepRunner<T>> steps;
   };
   Prefilled<T>* prefilled_;
-  std::vector<KeptSteps> kept_steps_;  // newest last
+  std::vector<std::int32_t> layer_map_;  // [target layers], or empty
+  std::vector<KeptSteps> kept_steps_;    // newest last
 };
 
 }  // namespace versieve::engine

@@ -120,6 +120,60 @@ TEST_CASE("specattn reads what its share says, and everything at a share of 1") 
         plain.tokens);
 }
 
+TEMPLATE_TEST_CASE("a draft model's recorded chains give the host's tokens", "", float, double) {
+  DenseEngine<TestType> engine(99, 2);
+  engine.generator.set_layer_map({0, 0, 1});
+  for (const std::int64_t prompt_len : {1, 2, 7, 300, 750}) {
+    engine.generator.prefill(tiny::prompt(prompt_len));
+    for (const char* text :
+         {"dense/d1k1n2/bfs/c1/F*", "dense/d5k1n6/bfs/c1/F*", "dense/d5k1n4/bfs/c1/F*",
+          "specattn:p0.3/d1k1n2/bfs/c1/F*", "specattn:p0.05/d5k1n6/bfs/c1/F*",
+          "specattn:p0.95/d7k1n8/bfs/c1/F*", "specattn:p1/d3k1n4/bfs/c1/F*"}) {
+      INFO(text << " after " << prompt_len);
+      GenerateOptions options = tiny::options(text, kTokens);
+      const Generation led = engine.generator.run(options);
+      options.records_steps = true;
+      const Generation recorded = engine.generator.run(options);
+      CHECK(recorded.recorded);
+      CHECK(!led.recorded);
+      CHECK(recorded.tokens == led.tokens);
+      CHECK(recorded.accepted_histogram == led.accepted_histogram);
+      // A step that was enqueued in vain counts too.
+      CHECK(recorded.reads_saved == Approx(led.reads_saved).margin(0.02));
+      // Recordings serve a second run, and the host goes on where they left the caches.
+      CHECK(engine.generator.run(options).tokens == led.tokens);
+    }
+  }
+}
+
+TEST_CASE("a draft model's recorded chains sample the host's tokens") {
+  DenseEngine<float> engine(99, 2);
+  engine.generator.set_layer_map({0, 0, 1});
+  engine.generator.prefill(tiny::prompt(120));
+  for (const char* text : {"dense/d5k1n6/bfs/c1/F*", "specattn:p0.3/d5k1n6/bfs/c1/F*"}) {
+    GenerateOptions options = tiny::options(text, kTokens);
+    options.temperature = 0.8;
+    for (const std::uint64_t seed : {3U, 8U}) {
+      options.seed = seed;
+      options.records_steps = false;
+      const Generation led = engine.generator.run(options);
+      options.records_steps = true;
+      const Generation recorded = engine.generator.run(options);
+      INFO(text << " seed " << seed);
+      CHECK(recorded.recorded);
+      CHECK(recorded.tokens == led.tokens);
+    }
+  }
+}
+
+TEST_CASE("a draft model's trees are led by the host") {
+  DenseEngine<float> engine(99, 2);
+  engine.generator.prefill(tiny::prompt(30));
+  GenerateOptions options = tiny::options("dense/d3k3n9/bfs/c1/F*", kTokens);
+  options.records_steps = true;
+  CHECK(!engine.generator.run(options).recorded);
+}
+
 TEST_CASE("specattn is refused where it has nothing to choose by") {
   DenseEngine<float> engine(99, 2);
   engine.generator.set_layer_map({0, 0, 1});

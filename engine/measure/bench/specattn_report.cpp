@@ -1,0 +1,97 @@
+// A SpecAttn bench as JSON and as text.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "engine/measure/bench/specattn_bench.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Tokens a second over those of the first row of that kind at the same context.
+template <class Kind>
+std::optional<double> times_over(const SpecAttnBench& bench, const SpecAttnRow& row,
+                                 const Kind& kind) {
+  const auto base =
+      std::find_if(bench.rows.begin(), bench.rows.end(), [&](const SpecAttnRow& other) {
+        return other.context_len == row.context_len &&
+               other.strategy.attention == AttentionMethod::kDense && kind(other.strategy);
+      });
+  return base == bench.rows.end()
+             ? std::nullopt
+             : std::optional<double>(row.tokens_per_second() / base->tokens_per_second());
+}
+
+std::optional<double> over_plain(const SpecAttnBench& bench, const SpecAttnRow& row) {
+  return times_over(bench, row, [](const Strategy& s) { return !s.draft.speculates(); });
+}
+std::optional<double> over_dense(const SpecAttnBench& bench, const SpecAttnRow& row) {
+  return times_over(bench, row, [&](const Strategy& s) { return s.draft == row.strategy.draft; });
+}
+
+ordered_json json_of(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+std::string times_text(const std::optional<double>& value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%7.3f", value.value_or(0.0));
+  return value ? text : "      -";
+}
+
+}  // namespace
+
+std::string specattn_bench_json(const SpecAttnBench& bench) {
+  ordered_json rows = ordered_json::array();
+  for (const SpecAttnRow& row : bench.rows) {
+    rows.push_back({{"strategy", row.strategy.text()},
+                    {"context", row.context_len},
+                    {"step_us",
+                     {{"median", row.step.median},
+                      {"low", row.step.median_low},
+                      {"high", row.step.median_high}}},
+                    {"tokens", row.tokens},
+                    {"tokens_per_second", row.tokens_per_second()},
+                    {"over_plain", json_of(over_plain(bench, row))},
+                    {"over_dense_speculation", json_of(over_dense(bench, row))},
+                    {"reads_saved", row.reads_saved}});
+  }
+  std::vector<std::string> texts;
+  for (const std::filesystem::path& text : bench.options.texts) {
+    texts.push_back(text.filename().string());
+  }
+  return ordered_json({{"bench", "specattn"},
+                       {"device", bench.device},
+                       {"backend", bench.backend},
+                       {"dtype", bench.dtype},
+                       {"geometry", bench.options.geometry},
+                       {"draft", bench.options.draft.filename().string()},
+                       {"texts", texts},
+                       {"layer_map", bench.layer_map},
+                       {"samples", bench.options.samples},
+                       {"rows", rows}})
+      .dump(1);
+}
+
+std::string specattn_bench_text(const SpecAttnBench& bench) {
+  std::string text = "whole recorded steps of " + bench.options.geometry + " with a real draft, " +
+                     bench.device + ", " + bench.dtype + "\n" +
+                     "context  strategy                            step us [     low,     high]"
+                     " tokens  tokens/s  x plain  x dense  reads saved\n";
+  for (const SpecAttnRow& row : bench.rows) {
+    char line[224];
+    std::snprintf(
+        line, sizeof line, "%7lld  %-32s %9.1f [%8.1f, %8.1f] %6lld %9.1f  %s  %s  %9.1f %%\n",
+        static_cast<long long>(row.context_len), row.strategy.text().c_str(), row.step.median,
+        row.step.median_low, row.step.median_high, static_cast<long long>(row.tokens),
+        row.tokens_per_second(), times_text(over_plain(bench, row)).c_str(),
+        times_text(over_dense(bench, row)).c_str(), 100.0 * row.reads_saved);
+    text += line;
+  }
+  return text;
+}
+
+}  // namespace versieve::engine
