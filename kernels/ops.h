@@ -418,6 +418,11 @@ class Ops {
   // once at the recording on a GPU (nothing runs then), at each launch on the CPU.
   virtual std::unique_ptr<Recording> record(std::function<void()> work) = 0;
   virtual std::unique_ptr<Marker> make_marker() = 0;
+  // What `work` enqueues comes after what was enqueued before and may run beside what is enqueued
+  // until join_beside(), which comes before anything else waits for the device: neither writes what
+  // the other touches. On a GPU a branch with scratch memory of its own; nothing is nested.
+  virtual void enqueue_beside(const std::function<void()>& work) { work(); }
+  virtual void join_beside() {}
 
   virtual void linear(const LinearParams<T>& p) = 0;
   virtual void embed(const EmbedParams<T>& p) = 0;

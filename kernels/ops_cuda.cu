@@ -67,6 +67,51 @@ class CudaMarker final : public Marker {
   cudaEvent_t event_ = nullptr;
 };
 
+// An ordinary launch, which waits for all that its stream waits for, wherever that was enqueued:
+// launches after it may be dependent ones again (kernels/common/dependent_launch.cuh).
+__global__ void meet_kernel() {}
+
+// A stream and events by which its work follows and precedes another's.
+class Branch {
+ public:
+  Branch() {
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    check(cudaStreamCreateWithPriority(&context.stream, cudaStreamNonBlocking, greatest));
+    check(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));
+    check(cudaEventCreateWithFlags(&end_, cudaEventDisableTiming));
+  }
+  Branch(const Branch&) = delete;
+  Branch& operator=(const Branch&) = delete;
+  ~Branch() {
+    cudaStreamSynchronize(context.stream);
+    cudaFree(context.scratch);
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+    cudaStreamDestroy(context.stream);
+  }
+  void follow(cudaStream_t other) {
+    check(cudaEventRecord(begin_, other));
+    check(cudaStreamWaitEvent(context.stream, begin_));
+    meet(context.stream);
+  }
+  void end() { check(cudaEventRecord(end_, context.stream)); }
+  void precede(cudaStream_t other) {
+    check(cudaStreamWaitEvent(other, end_));
+    meet(other);
+  }
+
+  LaunchContext context;
+
+ private:
+  static void meet(cudaStream_t stream) {
+    meet_kernel<<<1, 1, 0, stream>>>();
+    check(cudaGetLastError());
+  }
+
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
 template <class T>
 class CudaOps final : public Ops<T> {
  public:
@@ -85,6 +130,7 @@ class CudaOps final : public Ops<T> {
   CudaOps& operator=(const CudaOps&) = delete;
   ~CudaOps() override {
     cudaStreamSynchronize(context_.stream);
+    beside_.reset();
     cudaFree(context_.scratch);
     cudaFree(context_.counters);
     cudaFree(context_.tickets);
@@ -133,6 +179,30 @@ class CudaOps final : public Ops<T> {
   }
   std::unique_ptr<Marker> make_marker() override {
     return std::make_unique<CudaMarker>(context_.stream);
+  }
+  // Launches that use counters, tickets or parts stay on the one stream: the branch has none.
+  void enqueue_beside(const std::function<void()>& work) override {
+    VERSIEVE_ASSERT(!branches_, "what runs beside is joined before more does");
+    if (beside_ == nullptr) {
+      beside_ = std::make_unique<Branch>();
+    }
+    beside_->follow(context_.stream);
+    beside_->context.observer = context_.observer;
+    std::swap(context_, beside_->context);
+    try {
+      work();
+    } catch (...) {
+      std::swap(context_, beside_->context);
+      throw;
+    }
+    std::swap(context_, beside_->context);
+    beside_->end();
+    branches_ = true;
+  }
+  void join_beside() override {
+    VERSIEVE_ASSERT(branches_, "something runs beside");
+    beside_->precede(context_.stream);
+    branches_ = false;
   }
 
   void linear(const LinearParams<T>& p) override { launch_linear(p, context_); }
@@ -289,6 +359,8 @@ class CudaOps final : public Ops<T> {
   }
 
   LaunchContext context_;
+  std::unique_ptr<Branch> beside_;  // made when it is first used
+  bool branches_ = false;           // and is not joined yet
   std::shared_ptr<DecodeWorkspace> decode_workspace_ = make_decode_workspace();
   std::shared_ptr<DraftWorkspace> draft_workspace_ = make_draft_workspace();
   bool owns_stream_;

@@ -16,12 +16,13 @@ namespace versieve::kernels {
 
 using FlashParams = TreeAttentionParams<Bf16>;
 
-// The cache's keys and values for the copy engine: boxes of a whole tile, or of kRunRows rows and
-// of one row where tokens are listed.
+// The cache's keys and values for the copy engine: boxes of a whole tile, and where tokens are
+// listed of kRunRows rows and of one row, too.
 inline constexpr int kRunRows = 16;
 struct CacheMaps {
   CUtensorMap k, v;
-  CUtensorMap k_row, v_row;  // of lists
+  CUtensorMap k_run, v_run;  // of lists
+  CUtensorMap k_row, v_row;
 };
 
 // Queries that one launch takes: params whose q, out and query_node begin at `first_query`.
@@ -79,11 +80,7 @@ class FlashKeys {
       copy_listed(tile, value, slot, barrier);
       return;
     }
-    const int panel = static_cast<int>(threadIdx.x) % 32;
-    if (panel < kPanels) {
-      copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes),
-                  value ? &maps_.v : &maps_.k, panel * 64, g_, tile * kTileKeys, barrier);
-    }
+    copy_tile(tile * kTileKeys, value, slot, barrier);
   }
   __device__ void look_up_rows(int) const {}
   __device__ const Bf16* row(int tile, int key, bool value) const {
@@ -97,6 +94,14 @@ class FlashKeys {
  protected:
   static constexpr int kPanels = kHeadDim / 64;
 
+  // kTileKeys rows of the cache from that one on.
+  __device__ void copy_tile(int row, bool value, std::uint32_t slot, std::uint32_t barrier) const {
+    const int panel = static_cast<int>(threadIdx.x) % 32;
+    if (panel < kPanels) {
+      copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes),
+                  value ? &maps_.v : &maps_.k, panel * 64, g_, row, barrier);
+    }
+  }
   // Tokens of the tile's rows lane and lane + 32, and whether their kRunRows follow each other.
   __device__ void look_up(int tile) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -106,7 +111,8 @@ class FlashKeys {
       next_[i] = place < shared_ ? __ldcg(list_ + place) : -1;
     }
   }
-  // The first key of a run brings all of it, others bring themselves.
+  // The first key of a tile of neighbours brings all of it, that of a run the run, others bring
+  // themselves.
   __device__ void copy_listed(int tile, bool value, std::uint32_t slot, std::uint32_t barrier) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (!value) {
@@ -117,7 +123,13 @@ class FlashKeys {
         const int last = __shfl_sync(0xFFFFFFFFU, token_[i], lane | (kRunRows - 1));
         run_[i] = last - first == kRunRows - 1;  // tokens ascend; -1 lies past the last
       }
+      const int start = __shfl_sync(0xFFFFFFFFU, token_[0], 0);
+      start_ = __shfl_sync(0xFFFFFFFFU, token_[1], 31) - start == kTileKeys - 1 ? start : -1;
       look_up(tile + 1);
+    }
+    if (start_ >= 0) {
+      copy_tile(start_, value, slot, barrier);
+      return;
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -125,7 +137,7 @@ class FlashKeys {
         continue;
       }
       const CUtensorMap* map =
-          run_[i] ? (value ? &maps_.v : &maps_.k) : (value ? &maps_.v_row : &maps_.k_row);
+          run_[i] ? (value ? &maps_.v_run : &maps_.k_run) : (value ? &maps_.v_row : &maps_.k_row);
 #pragma unroll
       for (int panel = 0; panel < kPanels; ++panel) {
         copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes + (i * 32 + lane) * 128),
@@ -143,6 +155,7 @@ class FlashKeys {
   int token_[2] = {-1, -1};
   int next_[2] = {-1, -1};
   bool run_[2] = {false, false};
+  int start_ = -1;  // the tile's first token where all follow each other
 };
 
 // Shared keys by tensor copies, then the path of a tree's node by hand. For one warp.

@@ -175,11 +175,10 @@ CacheMaps cache_maps(const Params& p) {
     return cache_map(empty ? tree : cache, std::max<std::int64_t>(1, p.context_len), p.num_kv_heads,
                      p.head_dim, rows);
   };
-  CacheMaps maps{map(p.k, p.k_tree, listed ? kRunRows : kTileKeys),
-                 map(p.v, p.v_tree, listed ? kRunRows : kTileKeys),
-                 {},
-                 {}};
+  CacheMaps maps{.k = map(p.k, p.k_tree, kTileKeys), .v = map(p.v, p.v_tree, kTileKeys)};
   if (listed) {
+    maps.k_run = map(p.k, p.k_tree, kRunRows);
+    maps.v_run = map(p.v, p.v_tree, kRunRows);
     maps.k_row = map(p.k, p.k_tree, 1);
     maps.v_row = map(p.v, p.v_tree, 1);
   }

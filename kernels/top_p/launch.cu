@@ -15,7 +15,7 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr int kRowThreads = 512;
+constexpr int kRowThreads = 256;  // of 64 registers: four blocks an SM, so 21 rows run at once
 constexpr int kUnionThreads = 256;
 constexpr int kMaxRowBlocks = 16;             // of the cluster that has a row
 constexpr std::int64_t kBlockWeights = 4096;  // at least, if there are more blocks than one

@@ -9,7 +9,9 @@
 
 #include "engine/run/speculate/generate_request.h"
 #include "kernels/cpu.h"
+#include "kernels/ops_cuda.h"
 #include "tests/gpu/gpu_ops.h"
+#include "tests/gpu/sorted_top_p.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
@@ -85,6 +87,19 @@ TreeAttentionCase kept(const TreeAttentionCase& c, const Ints& tokens) {
   return r;
 }
 
+// Runs of neighbours of many lengths, so that tiles of the list are whole, runs, and neither.
+Ints runs_of_tokens(const TreeAttentionCase& c, std::mt19937_64& rng) {
+  Ints tokens;
+  for (std::int32_t t = 0; t < c.context_len;) {
+    const std::int32_t length = 1 + static_cast<std::int32_t>(rng() % (rng() % 2 == 0 ? 200 : 20));
+    for (std::int32_t i = 0; i < length && t < c.context_len; ++i) {
+      tokens.push_back(t++);
+    }
+    t += 1 + static_cast<std::int32_t>(rng() % 9);
+  }
+  return tokens;
+}
+
 // A case's tensors on the device.
 template <class T>
 struct DeviceCase {
@@ -107,14 +122,16 @@ struct DeviceCase {
 
 template <class T>
 std::vector<double> attend_on_gpu(Ops<T>& ops, const TreeAttentionCase& c, const Ints& tokens,
-                                  bool count_on_device = false) {
+                                  bool count_on_device = false, bool listed = true) {
   DeviceCase<T> device(ops, c);
   const OpsBuffer<T, std::int32_t> list(ops, tokens.empty() ? Ints{0} : tokens);
   const OpsBuffer<T, std::int32_t> count(ops, Ints{static_cast<std::int32_t>(tokens.size())});
   const OpsBuffer<T, StepCounts> counts(
       ops, std::vector<StepCounts>{{.context_len = static_cast<std::int32_t>(c.context_len)}});
   TreeAttentionParams<T> p = device.host.params();
-  p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
+  if (listed) {
+    p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
+  }
   if (count_on_device) {
     p.selected.count = c.context_len;
     p.selected.known_count = count.data();
@@ -232,6 +249,106 @@ TEST_CASE("CUDA top_p gives the CPU's mask on weights whose sums are exact") {
   CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mass == std::vector<float>{0, 0});
 }
 
+TEST_CASE("CUDA top_p keeps what sorting keeps") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 random(29);
+  for (const std::int64_t length : {1, 700, 4096, 20000, 70000}) {
+    constexpr std::int64_t kRows = 3;
+    std::vector<float> weights;  // whole numbers: sums are exact in any order
+    for (std::int64_t i = 0; i < kRows * length; ++i) {
+      const std::uint64_t draw = 1 + random() % 4096;
+      weights.push_back(static_cast<float>(draw * draw / 64));
+    }
+    const OpsBuffer<float> device(*ops, weights);
+    OpsBuffer<float> sorted(*ops, kRows * length), least(*ops, kRows);
+    OpsBuffer<float, double> prefix(*ops, kRows * length);
+    OpsBuffer<float, std::int32_t> mask(*ops, Ints(static_cast<std::size_t>(length), -5));
+    for (const bool segmented : {false, true}) {
+      testing::SortedTopP choice{.rows = kRows,
+                                 .length = length,
+                                 .p = 0.9,
+                                 .segmented = segmented,
+                                 .weights = device.data(),
+                                 .sorted = sorted.data(),
+                                 .prefix = prefix.data(),
+                                 .least = least.data(),
+                                 .mask = mask.data()};
+      const std::size_t bytes = testing::sorted_top_p_bytes(choice);
+      const OpsBuffer<float, std::int8_t> storage(*ops, static_cast<std::int64_t>(bytes) + 1);
+      choice.storage = storage.data();
+      testing::enqueue_sorted_top_p(choice, bytes, static_cast<cudaStream_t>(stream_of(*ops)));
+      TopPParams<float> exact = top_p_params(kRows, length, length, 0.9);
+      exact.iterations = 64;
+      CAPTURE(length, segmented);
+      CHECK(on_gpu(*ops, exact, weights).mask == mask.read());
+    }
+  }
+}
+
+// What runs beside sees what was enqueued before it and is seen after it was joined, also when it
+// is recorded; launches on both sides start early (kernels/common/dependent_launch.cuh).
+TEST_CASE("CUDA work beside comes after what is before it and before what joins it", "[beside]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  constexpr std::int64_t kLength = 9000, kRows = 3;  // three blocks a row
+  const std::vector<float> weights = test::random_tensor<float>(kRows * kLength, 37);
+  std::vector<float> squares;
+  for (const float w : weights) {
+    squares.push_back(w * w);
+  }
+  const TopPAnswer want = on_cpu(top_p_params(kRows, kLength, kLength, 0.8), squares);
+  const OpsBuffer<float> source(*ops, squares);
+  OpsBuffer<float> copied = test::poisoned<float>(*ops, kRows * kLength);
+  OpsBuffer<float> other = test::poisoned<float>(*ops, kRows * kLength);
+  OpsBuffer<float> mass = test::poisoned<float>(*ops, kRows);
+  OpsBuffer<float> joined = test::poisoned<float>(*ops, kRows);
+  OpsBuffer<float, std::int32_t> mask(*ops, Ints(static_cast<std::size_t>(kLength), -5));
+  const auto copy = [&](std::int64_t rows, std::int64_t width, const float* from, float* to) {
+    ops->copy_rows({.rows = rows, .width = width, .src = from, .dst = to});
+  };
+  const auto step = [&] {
+    copy(kRows, kLength, source.data(), copied.data());
+    ops->enqueue_beside([&] {
+      TopPParams<float> p = top_p_params(kRows, kLength, kLength, 0.8);
+      p.weights = copied.data();
+      p.mask = mask.data();
+      p.mass = mass.data();
+      ops->top_p(p);
+    });
+    for (int i = 0; i < 5; ++i) {
+      copy(kRows, kLength, source.data(), other.data());
+    }
+    ops->join_beside();
+    copy(1, kRows, mass.data(), joined.data());
+  };
+  const auto forget = [&] {
+    const std::vector<float> poison(static_cast<std::size_t>(kRows * kLength), -1.0F);
+    ops->upload(copied.data(), poison.data(), poison.size() * sizeof(float));
+    ops->upload(mass.data(), poison.data(), kRows * sizeof(float));
+    ops->upload(joined.data(), poison.data(), kRows * sizeof(float));
+  };
+  const auto check_all = [&] {
+    CHECK(joined.read() == mass.read());
+    CHECK(mask.read() == want.mask);
+    CHECK(testing::relative_norm({want.mass.begin(), want.mass.end()},
+                                 test::widen_all(joined.read())) < 1e-6);
+  };
+  step();
+  check_all();
+  forget();
+  const std::unique_ptr<Recording> recorded = ops->record(step);
+  for (int i = 0; i < 3; ++i) {
+    recorded->launch();
+  }
+  ops->synchronize();
+  check_all();
+}
+
 namespace {
 
 // token_list of random masks, by the CPU and on the GPU.
@@ -310,6 +427,23 @@ TEMPLATE_TEST_CASE("CUDA attention over a list whose count is on the device has 
   }
 }
 
+TEMPLATE_TEST_CASE("CUDA attention over a list of all tokens has the bits of no list", "", float,
+                   Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 rng(testing::test_seed());
+  for (int i = 0; i < 10; ++i) {
+    const TreeAttentionCase c = windowless_case(rng);
+    Ints all(static_cast<std::size_t>(c.context_len));
+    std::iota(all.begin(), all.end(), 0);
+    CAPTURE(c.text(), testing::test_seed());
+    CHECK(attend_on_gpu<TestType>(*ops, c, all) ==
+          attend_on_gpu<TestType>(*ops, c, {}, false, /*listed=*/false));
+  }
+}
+
 TEMPLATE_TEST_CASE("CUDA attention over chosen tokens sees them and the path", "", float, Bf16) {
   const auto ops = test::try_gpu_ops<TestType>();
   if (!ops) {
@@ -318,7 +452,7 @@ TEMPLATE_TEST_CASE("CUDA attention over chosen tokens sees them and the path", "
   std::mt19937_64 rng(testing::test_seed());
   for (int i = 0; i < 40; ++i) {
     const TreeAttentionCase c = windowless_case(rng);
-    const Ints tokens = third_of_tokens(c, rng);
+    const Ints tokens = i % 2 == 0 ? third_of_tokens(c, rng) : runs_of_tokens(c, rng);
     CAPTURE(c.text(), testing::test_seed());
     CHECK(testing::relative_norm(testing::plain_tree_attention<TestType>(kept(c, tokens)),
                                  attend_on_gpu<TestType>(*ops, c, tokens)) <=
@@ -420,7 +554,35 @@ void write_dense_pair(const std::filesystem::path& folder) {
       << R"({"format": "versieve layer map", "schema": 1, "map": [0, 1, 2, 2]})";
 }
 
+engine::GenerateRequest chains_of(const std::filesystem::path& pair, const char* prompt) {
+  engine::GenerateRequest request;
+  request.model = pair;
+  request.prompt.text =
+      std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts/test" / prompt;
+  request.backend = "cuda";
+  return request;
+}
+
 }  // namespace
+
+// For checkers that slow kernels a thousandfold.
+TEST_CASE("recorded steps of SpecAttn give the led ones' text, a few tokens of it", "[recorded]") {
+  if (!test::try_gpu_ops<float>()) {
+    return;
+  }
+  const test::TempFolder folder;
+  write_dense_pair(folder / "pair");
+  engine::GenerateRequest request = chains_of(folder / "pair", "chat-400-0.txt");
+  request.strategies = {"specattn:p0.9/d3k1n4/bfs/c1/F*"};
+  request.max_new_tokens = 12;
+  request.dtype = "bf16";
+  const engine::Generation recorded = engine::run_request(request).runs[0].generation;
+  request.uses_graphs = false;
+  const engine::Generation led = engine::run_request(request).runs[0].generation;
+  CHECK(recorded.recorded);
+  CHECK(!led.recorded);
+  CHECK(recorded.tokens == led.tokens);
+}
 
 TEST_CASE("a dense pair keeps its text on the GPU, and specattn reads less", "[pair]") {
   const auto ops = test::try_gpu_ops<float>();
@@ -430,15 +592,11 @@ TEST_CASE("a dense pair keeps its text on the GPU, and specattn reads less", "[p
   const test::TempFolder folder;
   write_dense_pair(folder / "pair");
   for (const char* dtype : {"f32", "bf16"}) {
-    engine::GenerateRequest request;
-    request.model = folder / "pair";
-    request.prompt.text =
-        std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts/test/code-4000-5.txt";
+    engine::GenerateRequest request = chains_of(folder / "pair", "code-4000-5.txt");
     request.strategies = {"dense/d7k1n8/bfs/c1/F*", "dense/d4k3n12/bfs/c1/F*",
                           "specattn:p0.95/d7k1n8/bfs/c1/F*"};
     request.compares_ar = true;
     request.max_new_tokens = 128;
-    request.backend = "cuda";
     request.dtype = dtype;
     const engine::GenerateReport report = engine::run_request(request);
     std::printf("%s", engine::report_text(report).c_str());

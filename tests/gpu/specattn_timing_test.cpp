@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <numeric>
 
+#include "kernels/ops_cuda.h"
 #include "tests/gpu/gpu_ops.h"
+#include "tests/gpu/sorted_top_p.h"
 
 namespace versieve::kernels {
 
@@ -38,6 +40,15 @@ double micros(Ops<Bf16>& ops, const Work& work) {
   }
   std::nth_element(taken.begin(), taken.begin() + 4, taken.end());
   return taken[4];
+}
+
+// Of rows like attention's: few large weights.
+std::vector<float> attention_like(std::int64_t count) {
+  std::vector<float> rows = test::random_tensor<float>(count, 7);
+  for (float& x : rows) {
+    x = x * x * x * x;
+  }
+  return rows;
 }
 
 }  // namespace
@@ -108,11 +119,7 @@ TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
                               .k_tree = tree.data(),
                               .weights = weights.data()});
     });
-    std::vector<float> rows = test::random_tensor<float>(kSteps * length, 7);
-    for (float& x : rows) {
-      x = x * x * x * x;
-    }
-    const OpsBuffer<Bf16, float> made(*ops, rows);
+    const OpsBuffer<Bf16, float> made(*ops, attention_like(kSteps * length));
     OpsBuffer<Bf16, std::int32_t> mask(*ops, length);
     OpsBuffer<Bf16, float> mass(*ops, kSteps);
     TopPParams<float> choice{.rows = kSteps, .length = length, .p = 0.95};
@@ -133,6 +140,58 @@ TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
                 micros(*ops, [&] { ops->top_p(choice); }),
                 micros(*ops, [&] { ops->token_list(lists); }), step,
                 micros(*ops, [&] { ops->tree_attention(p); }));
+  }
+}
+
+namespace {
+
+double sorted_micros(Ops<Bf16>& ops, testing::SortedTopP choice, bool segmented) {
+  choice.segmented = segmented;
+  const std::size_t bytes = testing::sorted_top_p_bytes(choice);
+  OpsBuffer<Bf16, std::int8_t> storage(ops, static_cast<std::int64_t>(bytes) + 1);
+  choice.storage = storage.data();
+  return micros(ops, [&] {
+    testing::enqueue_sorted_top_p(choice, bytes, static_cast<cudaStream_t>(stream_of(ops)));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("times of top_p beside a choice that sorts", "[timing]") {
+  const auto ops = test::try_gpu_ops<Bf16>();
+  if (!ops) {
+    return;
+  }
+  std::printf(
+      "p 0.95, warm; us\n   rows       L  top_p  row by row  segmented  ratio to the best\n");
+  for (const std::int64_t rows : {1, 7, 21}) {
+    for (const std::int64_t length : {1024, 2048, 4096, 8192, 16384, 65536, 262144}) {
+      const OpsBuffer<Bf16, float> weights(*ops, attention_like(rows * length));
+      OpsBuffer<Bf16, std::int32_t> mask(*ops, length);
+      OpsBuffer<Bf16, float> mass(*ops, rows), sorted(*ops, rows * length), least(*ops, rows);
+      OpsBuffer<Bf16, double> prefix(*ops, rows * length);
+      const double ours = micros(*ops, [&] {
+        ops->top_p({.rows = rows,
+                    .length = length,
+                    .p = 0.95,
+                    .weights = weights.data(),
+                    .mask = mask.data(),
+                    .mass = mass.data()});
+      });
+      const testing::SortedTopP choice{.rows = rows,
+                                       .length = length,
+                                       .p = 0.95,
+                                       .weights = weights.data(),
+                                       .sorted = sorted.data(),
+                                       .prefix = prefix.data(),
+                                       .least = least.data(),
+                                       .mask = mask.data()};
+      const double by_row = sorted_micros(*ops, choice, false);
+      const double segmented = sorted_micros(*ops, choice, true);
+      std::printf("%7lld %7lld %6.1f %11.1f %10.1f %6.2f\n", static_cast<long long>(rows),
+                  static_cast<long long>(length), ours, by_row, segmented,
+                  std::min(by_row, segmented) / ours);
+    }
   }
 }
 

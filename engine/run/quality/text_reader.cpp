@@ -458,10 +458,8 @@ void TextReader<T>::read_drafted(const Strategy& strategy, Scorer& scorer) {
     add_shares(strategy, scorer.stayed);
     return;
   }
-  const SpecAttnOptions choice{.p = strategy.specattn_p};
-  const std::size_t first =
-      std::min(static_cast<std::size_t>(choice.dense_layers), layer_map_.size() - 1);
-  drafter.capture_attention(strategy.draft.levels(), layer_map_[first]);
+  const SpecAttnOptions choice = specattn_options(strategy);
+  drafter.capture_attention(strategy.draft.levels(), first_asked_layer(layer_map_, choice));
   SpecAttnSelector<T> selector(*ops_, drafter, layer_map_, choice);
   target_->set_token_selector(&selector);
   read_chains(strategy, drafter, scorer);

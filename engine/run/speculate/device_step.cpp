@@ -51,7 +51,8 @@ DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, D
                                            RecordedChainOptions{.choice = options_.choice,
                                                                 .temperature = options_.temperature,
                                                                 .chooses = options_.chooses,
-                                                                .layer_map = options_.layer_map});
+                                                                .layer_map = options_.layer_map,
+                                                                .beside = options_.chooses_beside});
   }
   VERSIEVE_ASSERT(!has_entries() || draft_ != nullptr, "a draft grows the tree or is fed");
   VERSIEVE_ASSERT(options_.drafts || options_.forced_yield > 0,
@@ -419,7 +420,7 @@ void DeviceStepRunner<T>::verify_tree() {
                      .owner = lists_.owner,
                      .block = lists_.block,
                      .source = lists_.source});
-  target_->set_token_selector(chain_ != nullptr && chain_->chooses() ? chain_.get() : nullptr);
+  target_->set_token_selector(chain_ != nullptr && chain_->chooses() ? chain_.get() : selector_);
   target_->verify_device(device_tree(), options_.verify);
   target_->set_token_selector(nullptr);
 }

@@ -39,6 +39,7 @@ struct DeviceStepOptions {
   // Of a draft model's chains with SpecAttn (RecordedChainOptions).
   std::optional<SpecAttnOptions> chooses;
   std::vector<std::int32_t> layer_map;
+  bool chooses_beside = true;  // the target's first layers; no bit depends on it
   bool records = true;  // false: each step is enqueued launch by launch, so that it can be watched
 };
 
@@ -80,6 +81,10 @@ class DeviceStepRunner {
   // `captured` is valid as long as this runner. REQUIRES: no step is under way, one has run.
   Start stop();
 
+  // What a dense target reads where no draft model's attention chooses; null: all. It outlives the
+  // recordings, which name its lists. REQUIRES: before the first step.
+  void set_token_selector(TokenSelector<T>* selector) { selector_ = selector; }
+
   // Enqueues a step after those enqueued before. REQUIRES: can_launch().
   void launch();
   // The accepted tokens of the oldest step not yet waited for. REQUIRES: pending() > 0.
@@ -120,6 +125,7 @@ class DeviceStepRunner {
   Draft<T>* draft_;
   DeviceStepOptions options_;
   std::unique_ptr<RecordedChain<T>> chain_;  // of a draft model, or null
+  TokenSelector<T>* selector_ = nullptr;
   std::int64_t levels_;
   std::int64_t max_path_;
   std::int64_t branch_ = 1;  // children listed a node

@@ -7,6 +7,11 @@
 
 namespace versieve::engine {
 
+SpecAttnOptions specattn_options(const Strategy& strategy) {
+  VERSIEVE_ASSERT(strategy.attention == AttentionMethod::kSpecAttn, "a strategy of SpecAttn");
+  return {.p = strategy.specattn_p};
+}
+
 template <class T>
 void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
                             std::int64_t draft_layers, const SpecAttnOptions& options) {
@@ -78,55 +83,78 @@ std::vector<TokenList> ChosenLists<T>::read(kernels::Ops<T>& ops) const {
   return read;
 }
 
+std::int64_t first_asked_layer(const std::vector<std::int32_t>& layer_map,
+                               const SpecAttnOptions& options) {
+  VERSIEVE_ASSERT(!layer_map.empty(), "a map says which layer chooses");
+  return layer_map[std::min(static_cast<std::size_t>(options.dense_layers), layer_map.size() - 1)];
+}
+
+template <class T>
+LayerChoice<T>::LayerChoice(std::vector<std::int32_t> layer_map, const SpecAttnOptions& options)
+    : layer_map_(std::move(layer_map)), options_(options) {
+  VERSIEVE_ASSERT(!layer_map_.empty(), "every target layer has a draft layer");
+}
+
+template <class T>
+kernels::SelectedTokens LayerChoice<T>::of_layer(std::int64_t layer) const {
+  return reads_all(layer) ? kernels::SelectedTokens{}
+                          : chosen_.of_layer(layer_map_[static_cast<std::size_t>(layer)]);
+}
+
+template <class T>
+void LayerChoice<T>::count(std::int64_t context_len) {
+  present_ += context_len;
+}
+
+template <class T>
+ReadCount LayerChoice<T>::reads() const {
+  const std::int64_t layers = static_cast<std::int64_t>(layer_map_.size());
+  const std::int64_t dense = std::min(layers, options_.dense_layers) * present_;
+  ReadCount reads = chosen();
+  reads += {.read = dense, .present = dense};
+  return reads;
+}
+
+template <class T>
+ReadCount LayerChoice<T>::chosen() const {
+  ReadCount reads;
+  const std::vector<std::int64_t> totals =
+      chosen_.lists() == 0 ? std::vector<std::int64_t>() : chosen_.totals();
+  for (std::size_t layer = 0; layer < layer_map_.size(); ++layer) {
+    if (!reads_all(static_cast<std::int64_t>(layer))) {
+      reads.present += present_;
+      reads.read +=
+          totals.empty()
+              ? 0
+              : totals[static_cast<std::size_t>(layer_map_[layer] - chosen_.first_layer())];
+    }
+  }
+  return reads;
+}
+
 template <class T>
 SpecAttnSelector<T>::SpecAttnSelector(kernels::Ops<T>& ops, const ModelDrafter<T>& drafter,
                                       std::vector<std::int32_t> layer_map,
                                       const SpecAttnOptions& options)
-    : ops_(&ops), drafter_(&drafter), layer_map_(std::move(layer_map)), options_(options) {
-  VERSIEVE_ASSERT(!layer_map_.empty(), "every target layer has a draft layer");
-}
+    : ops_(&ops), drafter_(&drafter), choice_(std::move(layer_map), options) {}
 
 template <class T>
 kernels::SelectedTokens SpecAttnSelector<T>::select(const LayerQueries<T>& layer) {
   if (layer.layer == 0) {
     const DraftAttention<T> attention = drafter_->attention();
     VERSIEVE_ASSERT(attention.context_len == layer.context_len, "one step's draft and verify");
-    chosen_.choose(*ops_, attention, layer_map_.back() + 1, options_);
+    choice_.choose(*ops_, attention);
+    choice_.count(layer.context_len);
   }
-  dense_.present += layer.context_len;
-  if (reads_all(layer.layer)) {
-    dense_.read += layer.context_len;
-    return {};
-  }
-  return chosen_.of_layer(layer_map_[static_cast<std::size_t>(layer.layer)]);
-}
-
-template <class T>
-ReadCount SpecAttnSelector<T>::reads() const {
-  ReadCount reads = chosen();
-  reads.read += dense_.read;
-  reads.present += dense_.read;
-  return reads;
-}
-
-template <class T>
-ReadCount SpecAttnSelector<T>::chosen() const {
-  ReadCount reads{.read = 0, .present = dense_.present - dense_.read};
-  if (chosen_.lists() == 0) {
-    return reads;
-  }
-  const std::vector<std::int64_t> totals = chosen_.totals();
-  for (std::size_t layer = 0; layer < layer_map_.size(); ++layer) {
-    if (!reads_all(static_cast<std::int64_t>(layer))) {
-      reads.read += totals[static_cast<std::size_t>(layer_map_[layer] - chosen_.first_layer())];
-    }
-  }
-  return reads;
+  return choice_.of_layer(layer.layer);
 }
 
 template class ChosenLists<double>;
 template class ChosenLists<float>;
 template class ChosenLists<Bf16>;
+template class LayerChoice<double>;
+template class LayerChoice<float>;
+template class LayerChoice<Bf16>;
 template class SpecAttnSelector<double>;
 template class SpecAttnSelector<float>;
 template class SpecAttnSelector<Bf16>;

@@ -9,6 +9,7 @@
 #include "engine/run/speculate/model_drafter.h"
 #include "engine/run/speculate/token_lists.h"
 #include "kernels/top_p/params.h"
+#include "model/words/strategy.h"
 
 namespace versieve::engine {
 
@@ -18,6 +19,8 @@ struct SpecAttnOptions {
   std::int64_t chunk = 16;                           // tokens that are read together
   std::int64_t dense_layers = 2;  // first layers, whose attention is diffuse, read everything
 };
+// What a strategy of SpecAttn asks for.
+SpecAttnOptions specattn_options(const Strategy& strategy);
 
 // The lists of one choice, a kept draft layer each, in memory of the Ops.
 template <class T>
@@ -56,6 +59,45 @@ std::vector<TokenList> chosen_tokens(kernels::Ops<T>& ops, const DraftAttention<
   return lists.read(ops);
 }
 
+// The draft layers before it are never asked: a map ascends. REQUIRES: the map is not empty.
+std::int64_t first_asked_layer(const std::vector<std::int32_t>& layer_map,
+                               const SpecAttnOptions& options);
+
+// What each target layer reads of a chain's choice, and how much that was: the same in a led step
+// and in a recorded one.
+template <class T>
+class LayerChoice {
+ public:
+  // `layer_map`: the draft layer that chooses for each target layer.
+  LayerChoice(std::vector<std::int32_t> layer_map, const SpecAttnOptions& options);
+
+  std::int64_t first_asked() const { return first_asked_layer(layer_map_, options_); }
+  // Whether any target layer reads less than all.
+  bool matters() const {
+    return static_cast<std::int64_t>(layer_map_.size()) > options_.dense_layers;
+  }
+  bool is_first_to_choose(std::int64_t layer) const { return layer == options_.dense_layers; }
+  // Enqueues, never waits.
+  void choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention) {
+    chosen_.choose(ops, attention, layer_map_.back() + 1, options_);
+  }
+  kernels::SelectedTokens of_layer(std::int64_t layer) const;
+  // A step over so many committed tokens.
+  void count(std::int64_t context_len);
+  // Of all steps that were counted. Waits.
+  ReadCount reads() const;
+  // The same of the layers that choose alone.
+  ReadCount chosen() const;
+
+ private:
+  bool reads_all(std::int64_t layer) const { return layer < options_.dense_layers; }
+
+  std::vector<std::int32_t> layer_map_;  // [target layers]
+  SpecAttnOptions options_;
+  ChosenLists<T> chosen_;
+  std::int64_t present_ = 0;  // committed tokens of a layer, over all steps
+};
+
 // Chooses anew for each verify, from what the drafter's newest chain attended to; nothing of it
 // waits for the device.
 template <class T>
@@ -67,19 +109,14 @@ class SpecAttnSelector final : public TokenSelector<T> {
 
   kernels::SelectedTokens select(const LayerQueries<T>& layer) override;
   // Of all verifies so far. Waits.
-  ReadCount reads() const;
+  ReadCount reads() const { return choice_.reads(); }
   // The same of the layers that choose alone.
-  ReadCount chosen() const;
+  ReadCount chosen() const { return choice_.chosen(); }
 
  private:
-  bool reads_all(std::int64_t layer) const { return layer < options_.dense_layers; }
-
   kernels::Ops<T>* ops_;
   const ModelDrafter<T>* drafter_;
-  std::vector<std::int32_t> layer_map_;  // [target layers]
-  SpecAttnOptions options_;
-  ChosenLists<T> chosen_;
-  ReadCount dense_;  // `read` is of the layers that read everything, `present` of all
+  LayerChoice<T> choice_;
 };
 
 }  // namespace versieve::engine

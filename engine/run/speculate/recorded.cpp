@@ -132,7 +132,7 @@ DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy,
   options.feeds_draft = feeds_draft;
   options.forces_by_position = forces;
   if (strategy.attention == AttentionMethod::kSpecAttn) {
-    options.chooses = SpecAttnOptions{.p = strategy.specattn_p};
+    options.chooses = specattn_options(strategy);
     options.layer_map = layer_map_;
   }
   kept_steps_.push_back({strategy, temperature, feeds_draft, forces,

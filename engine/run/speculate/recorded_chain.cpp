@@ -17,7 +17,6 @@ RecordedChain<T>::RecordedChain(kernels::Ops<T>& ops, Target<T>& model,
       counts_(ops, levels()),
       score_(ops, 1) {
   VERSIEVE_ASSERT(options_.choice.width == 1 && options_.choice.speculates(), "a chain");
-  VERSIEVE_ASSERT(!chooses() || !options_.layer_map.empty(), "a map says which layer chooses");
   VERSIEVE_ASSERT(model.shape().attention == AttentionKind::kDense, "a draft model is dense");
   const std::int32_t slots = static_cast<std::int32_t>(1 + levels());
   std::vector<std::int32_t> ints(static_cast<std::size_t>(9 + 2 * slots), 0);
@@ -33,17 +32,12 @@ RecordedChain<T>::RecordedChain(kernels::Ops<T>& ops, Target<T>& model,
   node_token_ = place(1);
   slot_parent_ = place(slots);
   slot_position_ = place(slots);
+  if (options_.chooses) {
+    choice_.emplace(options_.layer_map, *options_.chooses);
+  }
   if (options_.temperature > 0.0) {
     perturbed_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, model.shape().vocab);
   }
-}
-
-// The map ascends: draft layers before the first that is asked keep nothing.
-template <class T>
-std::int64_t RecordedChain<T>::first_kept() const {
-  const std::size_t first = std::min(static_cast<std::size_t>(options_.chooses->dense_layers),
-                                     options_.layer_map.size() - 1);
-  return options_.layer_map[first];
 }
 
 template <class T>
@@ -69,7 +63,12 @@ void RecordedChain<T>::enqueue(kernels::StepState* state, std::int64_t bound) {
     grow(level, state);
   }
   model_->set_attention_capture({});
-  if (chooses()) {
+  if (!chooses() || !choice_->matters()) {
+    return;
+  }
+  if (options_.beside) {
+    ops_->enqueue_beside([&] { choose(state, bound); });
+  } else {
     choose(state, bound);
   }
 }
@@ -79,7 +78,7 @@ void RecordedChain<T>::enqueue(kernels::StepState* state, std::int64_t bound) {
 template <class T>
 void RecordedChain<T>::pass(std::int64_t level, std::int64_t bound) {
   if (chooses()) {
-    model_->set_attention_capture({.first_layer = first_kept(),
+    model_->set_attention_capture({.first_layer = choice_->first_asked(),
                                    .layer_stride = levels() * stride_,
                                    .weights = weights_.data() + level * stride_});
   }
@@ -134,45 +133,28 @@ void RecordedChain<T>::grow(std::int64_t level, kernels::StepState* state) {
 
 template <class T>
 void RecordedChain<T>::choose(const kernels::StepState* state, std::int64_t bound) {
-  chosen_.choose(*ops_,
-                 {.steps = levels(),
-                  .context_len = bound,
-                  .counts = &state->counts,
-                  .stride = stride_,
-                  .layer_stride = levels() * stride_,
-                  .first_layer = first_kept(),
-                  .weights = weights_.data()},
-                 options_.layer_map.back() + 1, *options_.chooses);
+  choice_->choose(*ops_, {.steps = levels(),
+                          .context_len = bound,
+                          .counts = &state->counts,
+                          .stride = stride_,
+                          .layer_stride = levels() * stride_,
+                          .first_layer = choice_->first_asked(),
+                          .weights = weights_.data()});
 }
 
 template <class T>
 kernels::SelectedTokens RecordedChain<T>::select(const LayerQueries<T>& layer) {
-  return reads_all(layer.layer)
-             ? kernels::SelectedTokens{}
-             : chosen_.of_layer(options_.layer_map[static_cast<std::size_t>(layer.layer)]);
+  if (options_.beside && choice_->is_first_to_choose(layer.layer)) {
+    ops_->join_beside();
+  }
+  return choice_->of_layer(layer.layer);
 }
 
 template <class T>
 void RecordedChain<T>::count_step(std::int64_t context_len) {
-  const std::int64_t layers = static_cast<std::int64_t>(options_.layer_map.size());
-  dense_.present += layers * context_len;
-  dense_.read += chooses() ? std::min(layers, options_.chooses->dense_layers) * context_len : 0;
-}
-
-template <class T>
-ReadCount RecordedChain<T>::reads() const {
-  ReadCount reads = dense_;
-  if (!chooses() || chosen_.lists() == 0) {
-    return reads;
+  if (chooses()) {
+    choice_->count(context_len);
   }
-  const std::vector<std::int64_t> totals = chosen_.totals();
-  for (std::size_t layer = 0; layer < options_.layer_map.size(); ++layer) {
-    if (!reads_all(static_cast<std::int64_t>(layer))) {
-      reads.read +=
-          totals[static_cast<std::size_t>(options_.layer_map[layer] - chosen_.first_layer())];
-    }
-  }
-  return reads;
 }
 
 template class RecordedChain<double>;

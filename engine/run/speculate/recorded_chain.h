@@ -21,6 +21,7 @@ struct RecordedChainOptions {
   double temperature = 0.0;
   std::optional<SpecAttnOptions> chooses;  // none: the target reads every token
   std::vector<std::int32_t> layer_map;     // [target layers], where it chooses
+  bool beside = true;  // it chooses beside the target's first layers; no bit depends on it
 };
 
 template <class T>
@@ -42,18 +43,17 @@ class RecordedChain final : public TokenSelector<T> {
   // Where acceptance leaves what the next step's first pass takes in.
   kernels::DraftPasses passes() const { return passes_; }
 
-  bool chooses() const { return options_.chooses.has_value(); }
-  // The lists of the step that is enqueued.
+  bool chooses() const { return choice_.has_value(); }
+  // The lists of the step that is enqueued. Where the choice runs beside the layers that read
+  // everything, the first other one waits for it.
   kernels::SelectedTokens select(const LayerQueries<T>& layer) override;
   // A step over so many committed tokens has run.
   void count_step(std::int64_t context_len);
   // Of all steps that were counted. Waits.
-  ReadCount reads() const;
+  ReadCount reads() const { return chooses() ? choice_->reads() : ReadCount{}; }
 
  private:
   std::int64_t levels() const { return options_.choice.levels(); }
-  bool reads_all(std::int64_t layer) const { return layer < options_.chooses->dense_layers; }
-  std::int64_t first_kept() const;  // draft layer
   void pass(std::int64_t level, std::int64_t bound);
   void grow(std::int64_t level, kernels::StepState* state);
   void choose(const kernels::StepState* state, std::int64_t bound);
@@ -71,8 +71,7 @@ class RecordedChain final : public TokenSelector<T> {
   kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;              // [V], above temperature 0
   kernels::OpsBuffer<T, kernels::SumOf<T>> weights_;  // [layers, levels, stride], where it chooses
   std::int64_t stride_ = 0;
-  ChosenLists<T> chosen_;
-  ReadCount dense_;  // `read` is of the layers that read everything, `present` of all
+  std::optional<LayerChoice<T>> choice_;
 };
 
 }  // namespace versieve::engine

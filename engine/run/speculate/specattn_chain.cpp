@@ -1,6 +1,5 @@
 #include "engine/run/speculate/specattn_chain.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "engine/run/speculate/draft_source.h"
@@ -14,16 +13,12 @@ SpecAttnChain<T>::SpecAttnChain(Prefilled<T>& prefilled, const GenerateOptions& 
                                 std::vector<std::int32_t> text,
                                 const std::vector<std::int32_t>& layer_map)
     : prefilled_(&prefilled) {
-  VERSIEVE_ASSERT(!layer_map.empty(), "a map says which layer chooses");
   VERSIEVE_ASSERT(prefilled.draft_model() != nullptr, "a draft model attends");
   const DraftChoice& chain = options.strategy.draft;
   auto drafter = std::make_unique<ModelDrafter<T>>(prefilled.ops(), *prefilled.draft_model(),
                                                    std::move(text), true);
-  const SpecAttnOptions choice{.p = options.strategy.specattn_p};
-  // The map ascends: draft layers before the first that is asked keep nothing.
-  const std::size_t first =
-      std::min(static_cast<std::size_t>(choice.dense_layers), layer_map.size() - 1);
-  drafter->capture_attention(chain.levels(), layer_map[first]);
+  const SpecAttnOptions choice = specattn_options(options.strategy);
+  drafter->capture_attention(chain.levels(), first_asked_layer(layer_map, choice));
   selector_ = std::make_unique<SpecAttnSelector<T>>(prefilled.ops(), *drafter, layer_map, choice);
   source_ = std::make_unique<DraftSource<T>>(
       prefilled.ops(), std::move(drafter),
