@@ -34,6 +34,7 @@ struct Options {
   std::string draft;               // specattn
   std::vector<std::string> texts;  // the same
   std::int64_t yield = 4;          // the same
+  bool others = false;             // the same
   std::vector<std::int64_t> queries, contexts;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
@@ -158,6 +159,7 @@ Answer bench_specattn(const Options& options) {
   take(options.contexts, wanted.contexts);
   take(options.strategies, wanted.strategies);
   wanted.yield = options.yield;
+  wanted.others = options.others;
   wanted.samples = options.samples;
   wanted.on_gpu = options.on_gpu();
   wanted.threads = options.cpu_threads();
@@ -272,6 +274,8 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
                  "specattn: folder of a dense draft model, or of a model with one in draft/");
   app.add_option("--text", options->texts, "specattn: what the draft reads; may be repeated");
   app.add_option("--yield", options->yield, "specattn: tokens of a step with a draft");
+  app.add_flag("--others", options->others,
+               "specattn: beside it StreamingLLM and Quest, reading as much");
   app.add_option("--cache", options->cache, "cold (rotated buffers) or warm")
       ->check(CLI::IsMember({"cold", "warm"}));
   app.add_option("--samples", options->samples, "of each contender, taking turns");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <numeric>
 
@@ -24,6 +25,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWarmSteps = 6;
 constexpr std::int64_t kPrefillChunk = 256;
+constexpr std::int64_t kSinks = 16;   // first tokens, of StreamingLLM
+constexpr std::int64_t kPage = 16;    // tokens, of Quest
+constexpr double kLeastSaved = 0.02;  // below it there is nothing to compare
 
 LlmShape target_shape(const SpecAttnBenchOptions& options, std::int64_t vocab) {
   LlmShape shape = named_llm_shape(options.geometry);
@@ -48,6 +52,36 @@ std::vector<std::int32_t> spread_map(std::int64_t draft_layers, std::int64_t tar
   }
   return map;
 }
+
+// The first tokens and the newest ones at a run's start, in the layers that choose. In a run they
+// move on by a place a token, which is no work of a step.
+template <class T>
+class FirstAndNewest final : public TokenSelector<T> {
+ public:
+  FirstAndNewest(kernels::Ops<T>& ops, std::int64_t context_len, std::int64_t count,
+                 std::int64_t dense_layers)
+      : dense_layers_(dense_layers), count_(std::min(count, context_len)) {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(count_));
+    const std::int64_t first = std::min(kSinks, count_);
+    std::iota(tokens.begin(), tokens.begin() + first, 0);
+    std::iota(tokens.begin() + first, tokens.end(),
+              static_cast<std::int32_t>(context_len - (count_ - first)));
+    token_ = kernels::OpsBuffer<T, std::int32_t>(ops, tokens);
+    known_ = kernels::OpsBuffer<T, std::int32_t>(
+        ops, std::vector<std::int32_t>(1, static_cast<std::int32_t>(count_)));
+  }
+
+  kernels::SelectedTokens select(const LayerQueries<T>& layer) override {
+    if (layer.layer < dense_layers_) {
+      return {};
+    }
+    return {.token = token_.data(), .count = count_, .known_count = known_.data()};
+  }
+
+ private:
+  std::int64_t dense_layers_, count_;
+  kernels::OpsBuffer<T, std::int32_t> token_, known_;
+};
 
 template <class T>
 class SpecAttnBencher {
@@ -81,19 +115,56 @@ class SpecAttnBencher {
     context_len_ = context_len;
   }
 
-  SpecAttnRow row(const Strategy& strategy) {
+  SpecAttnRow row(const Strategy& strategy) { return timed({.strategy = strategy}, nullptr); }
+
+  SpecAttnRow in_line(const Strategy& strategy) {
+    return timed({.method = "in line", .strategy = strategy}, nullptr);
+  }
+
+  // Reads as much of each choosing layer as `chosen` did.
+  SpecAttnRow streaming(const SpecAttnRow& chosen) {
+    const std::int64_t layers = target_.shape().layers;
+    const std::int64_t dense = SpecAttnOptions{}.dense_layers;
+    const double saved = chosen.reads_saved * static_cast<double>(layers) /
+                         static_cast<double>(std::max<std::int64_t>(1, layers - dense));
+    FirstAndNewest<T> selector(
+        ops_, context_len_, std::llround((1.0 - saved) * static_cast<double>(context_len_)), dense);
+    Strategy chain = chosen.strategy;
+    chain.attention = AttentionMethod::kDense;
+    SpecAttnRow row = timed({.method = "streaming", .strategy = chain}, &selector);
+    row.reads_saved = chosen.reads_saved;
+    return row;
+  }
+
+  // All layers choose, so each reads the share that `chosen` read over all.
+  SpecAttnRow quest(const SpecAttnRow& chosen) {
+    Strategy pages{.attention = AttentionMethod::kResa};
+    pages.resa_key_block = kPage;
+    pages.resa_active_ratio = std::round(1e3 * (1.0 - chosen.reads_saved)) / 1e3;
+    pages.resa_rectify_every = 0;
+    target_.keep_block_keys(kPage);
+    SpecAttnRow row = timed({.method = "quest", .strategy = pages}, nullptr);
+    target_.drop_block_keys();
+    row.reads_saved = 1.0 - pages.resa_active_ratio;
+    return row;
+  }
+
+ private:
+  SpecAttnRow timed(SpecAttnRow row, TokenSelector<T>* selector) {
+    const Strategy& strategy = row.strategy;
     const bool speculates = strategy.draft.speculates();
-    const bool chooses = strategy.attention == AttentionMethod::kSpecAttn;
-    SpecAttnRow row{.strategy = strategy, .context_len = context_len_};
+    row.context_len = context_len_;
     row.tokens = speculates ? std::min(options_.yield, kernels::longest_path(strategy.draft)) : 1;
     DeviceStepOptions steps{.choice = strategy.draft,
                             .verify = verify_options(strategy, target_.shape()),
                             .forced_yield = speculates ? row.tokens : 0};
-    if (chooses) {
-      steps.chooses = SpecAttnOptions{.p = strategy.specattn_p};
+    if (strategy.attention == AttentionMethod::kSpecAttn) {
+      steps.chooses = specattn_options(strategy);
       steps.layer_map = map_;
+      steps.chooses_beside = row.method != "in line";
     }
     DeviceStepRunner<T> runner(ops_, target_, nullptr, steps, &draft_);
+    runner.set_token_selector(selector);
     runner.begin({.context_len = context_len_,
                   .token = text_[static_cast<std::size_t>(context_len_)],
                   .token_before = text_[static_cast<std::size_t>(context_len_ - 1)],
@@ -103,7 +174,6 @@ class SpecAttnBencher {
     return row;
   }
 
- private:
   // Positions that steps may take, and what they draft beyond.
   std::int64_t room() const { return 2 * (options_.samples + kWarmSteps + 2) * 34; }
 
@@ -215,9 +285,21 @@ SpecAttnBench bench_specattn(const SpecAttnBenchOptions& options,
     bench.layer_map = bencher.layer_map();
     for (const std::int64_t context : options.contexts) {
       bencher.set_context(context);
-      for (const Strategy& strategy : strategies) {
-        bench.rows.push_back(bencher.row(strategy));
+      const auto keep = [&](SpecAttnRow row) {
+        bench.rows.push_back(std::move(row));
         on_row(bench.rows.back());
+      };
+      for (const Strategy& strategy : strategies) {
+        const SpecAttnRow row = bencher.row(strategy);
+        keep(row);
+        if (!options.others || strategy.attention != AttentionMethod::kSpecAttn) {
+          continue;
+        }
+        keep(bencher.in_line(strategy));
+        if (row.reads_saved > kLeastSaved) {
+          keep(bencher.streaming(row));
+          keep(bencher.quest(row));
+        }
       }
     }
   });

@@ -26,6 +26,11 @@ struct SpecAttnBenchOptions {
                                          "specattn:p0.97/d7k1n8/bfs/c1/F*",
                                          "specattn:p0.99/d7k1n8/bfs/c1/F*"};
   std::int64_t yield = 4;  // tokens of a step with a draft
+  // Beside each of SpecAttn's strategies the same chain over the first and newest tokens
+  // (StreamingLLM), and plain decoding over pages of 16 tokens that each KV head chooses by their
+  // keys in each step (Quest; ReSA's launch without rectification), reading as much; and SpecAttn
+  // with its choice in line, not beside the target's first layers.
+  bool others = false;
   std::int64_t samples = 31;
   std::uint64_t seed = 1;
   bool on_gpu = true;
@@ -33,6 +38,7 @@ struct SpecAttnBenchOptions {
 };
 
 struct SpecAttnRow {
+  std::string method;  // "streaming", "quest", "in line", or empty: what the strategy says
   Strategy strategy;
   std::int64_t context_len = 0;  // at the first step
   profiler::SampleSummary step;  // us, from one step's end to the next

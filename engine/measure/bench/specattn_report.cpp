@@ -18,7 +18,8 @@ std::optional<double> times_over(const SpecAttnBench& bench, const SpecAttnRow& 
   const auto base =
       std::find_if(bench.rows.begin(), bench.rows.end(), [&](const SpecAttnRow& other) {
         return other.context_len == row.context_len &&
-               other.strategy.attention == AttentionMethod::kDense && kind(other.strategy);
+               other.strategy.attention == AttentionMethod::kDense && other.method.empty() &&
+               kind(other.strategy);
       });
   return base == bench.rows.end()
              ? std::nullopt
@@ -29,7 +30,10 @@ std::optional<double> over_plain(const SpecAttnBench& bench, const SpecAttnRow& 
   return times_over(bench, row, [](const Strategy& s) { return !s.draft.speculates(); });
 }
 std::optional<double> over_dense(const SpecAttnBench& bench, const SpecAttnRow& row) {
-  return times_over(bench, row, [&](const Strategy& s) { return s.draft == row.strategy.draft; });
+  return times_over(bench, row, [&](const Strategy& s) {
+    return s.draft.speculates() &&
+           (s.draft == row.strategy.draft || !row.strategy.draft.speculates());
+  });
 }
 
 ordered_json json_of(const std::optional<double>& value) {
@@ -42,12 +46,17 @@ std::string times_text(const std::optional<double>& value) {
   return value ? text : "      -";
 }
 
+std::string label(const SpecAttnRow& row) {
+  return row.strategy.text() + (row.method.empty() ? "" : " (" + row.method + ")");
+}
+
 }  // namespace
 
 std::string specattn_bench_json(const SpecAttnBench& bench) {
   ordered_json rows = ordered_json::array();
   for (const SpecAttnRow& row : bench.rows) {
     rows.push_back({{"strategy", row.strategy.text()},
+                    {"method", row.method.empty() ? ordered_json() : ordered_json(row.method)},
                     {"context", row.context_len},
                     {"step_us",
                      {{"median", row.step.median},
@@ -77,18 +86,19 @@ std::string specattn_bench_json(const SpecAttnBench& bench) {
 }
 
 std::string specattn_bench_text(const SpecAttnBench& bench) {
-  std::string text = "whole recorded steps of " + bench.options.geometry + " with a real draft, " +
-                     bench.device + ", " + bench.dtype + "\n" +
-                     "context  strategy                            step us [     low,     high]"
-                     " tokens  tokens/s  x plain  x dense  reads saved\n";
+  std::string text =
+      "whole recorded steps of " + bench.options.geometry + " with a real draft, " + bench.device +
+      ", " + bench.dtype + "\n" +
+      "context  strategy                                    step us [     low,     high]"
+      " tokens  tokens/s  x plain  x dense  reads saved\n";
   for (const SpecAttnRow& row : bench.rows) {
-    char line[224];
-    std::snprintf(
-        line, sizeof line, "%7lld  %-32s %9.1f [%8.1f, %8.1f] %6lld %9.1f  %s  %s  %9.1f %%\n",
-        static_cast<long long>(row.context_len), row.strategy.text().c_str(), row.step.median,
-        row.step.median_low, row.step.median_high, static_cast<long long>(row.tokens),
-        row.tokens_per_second(), times_text(over_plain(bench, row)).c_str(),
-        times_text(over_dense(bench, row)).c_str(), 100.0 * row.reads_saved);
+    char line[256];
+    std::snprintf(line, sizeof line,
+                  "%7lld  %-40s %9.1f [%8.1f, %8.1f] %6lld %9.1f  %s  %s  %9.1f %%\n",
+                  static_cast<long long>(row.context_len), label(row).c_str(), row.step.median,
+                  row.step.median_low, row.step.median_high, static_cast<long long>(row.tokens),
+                  row.tokens_per_second(), times_text(over_plain(bench, row)).c_str(),
+                  times_text(over_dense(bench, row)).c_str(), 100.0 * row.reads_saved);
     text += line;
   }
   return text;
