@@ -120,6 +120,10 @@ Run declare_quality(CLI::App& app, const CommandContext&) {
                            "so: halvings that find the least weight"));
   selection(app.add_option("--dense-layers", request.dense_layers,
                            "so: first layers that read everything"));
+  selection(app.add_flag("--quest", request.per_token,
+                         "so: pages chosen anew for each token too, a slow walk"));
+  selection(app.add_option("--curve", request.curve,
+                           "so: points of each perplexity over the scored tokens (8)"));
   CLI::Option* const database = app.add_option(
       "--db", options->database, "store what strategies cost in this database; made if not there");
   app.add_option("--split", options->split, "split of the texts and tasks, as it is stored (test)")

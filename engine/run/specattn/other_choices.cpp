@@ -52,8 +52,9 @@ const TokenList* StreamingSelector<T>::tokens_of(const LayerQueries<T>& layer) {
 }
 
 template <class T>
-PageSelector<T>::PageSelector(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t page)
-    : ListSelector<T>(ops), shape_(shape), page_(page) {}
+PageSelector<T>::PageSelector(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t page,
+                              bool newest_first)
+    : ListSelector<T>(ops), shape_(shape), page_(page), newest_first_(newest_first) {}
 
 template <class T>
 void PageSelector<T>::choose_pages(std::int64_t g, std::int64_t budget, std::int64_t context_len) {
@@ -87,6 +88,9 @@ void PageSelector<T>::choose_pages(std::int64_t g, std::int64_t budget, std::int
       score[static_cast<std::size_t>(page)] =
           std::max(score[static_cast<std::size_t>(page)], page_bound(q, low, high));
     }
+  }
+  if (newest_first_ && pages > 0) {
+    score.back() = std::numeric_limits<double>::infinity();
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(pages));
   std::iota(order.begin(), order.end(), 0);

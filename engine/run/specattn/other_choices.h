@@ -32,10 +32,12 @@ class StreamingSelector final : public ListSelector<T> {
 // Pages of `page` aligned tokens with the elementwise minimum and maximum of their keys. A KV head
 // reads the pages with the highest bound on q k, q the mean over the head's group, the highest over
 // the verify's queries; ties: the lower page. The last page taken is cut where the budget ends.
+// `newest_first`: the newest page is read whatever it promises, as Quest has it.
 template <class T>
 class PageSelector final : public ListSelector<T> {
  public:
-  PageSelector(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t page);
+  PageSelector(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t page,
+               bool newest_first = false);
   void set_budget(TokenBudget budget) { budget_ = std::move(budget); }
 
  protected:
@@ -47,6 +49,7 @@ class PageSelector final : public ListSelector<T> {
 
   LlmShape shape_;
   std::int64_t page_;
+  bool newest_first_;
   TokenBudget budget_;
   std::vector<T> q_, k_;  // the layer's, on the host
   std::int64_t queries_ = 0;

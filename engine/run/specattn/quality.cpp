@@ -1,6 +1,7 @@
 #include "engine/run/specattn/quality.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -25,6 +26,8 @@ constexpr std::int64_t kSinks = 16;  // tokens, of streaming
 struct Tally {
   std::int64_t tokens = 0, agreed = 0, right = 0, answers = 0, answers_right = 0;
   double loss = 0.0;
+  std::vector<double> loss_at;          // by the place among a text's scored tokens
+  std::vector<std::int64_t> tokens_at;  // the same
   ReadCount reads, sparse_reads;
 };
 
@@ -70,7 +73,42 @@ std::vector<bool> answer_places(std::span<const std::int32_t> text) {
 
 // Beyond any text; a block of more tokens than 64 bits count would have no end.
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;
+constexpr std::int64_t kMostPoints = 4096;    // of a curve
 constexpr std::int64_t kMostHalvings = 4096;  // the door's bound
+
+void add_places(const std::vector<double>& loss, const std::vector<std::int64_t>& tokens,
+                Tally& to) {
+  to.loss_at.resize(std::max(to.loss_at.size(), loss.size()), 0.0);
+  to.tokens_at.resize(to.loss_at.size(), 0);
+  for (std::size_t i = 0; i < loss.size(); ++i) {
+    to.loss_at[i] += loss[i];
+    to.tokens_at[i] += tokens[i];
+  }
+}
+
+// As many places as asked for, evenly over the longest text's scored tokens, the last at their end.
+std::vector<std::int64_t> curve_places(std::int64_t points, std::int64_t scored) {
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 1; i <= std::min(points, scored); ++i) {
+    places.push_back(i * scored / std::min(points, scored));
+  }
+  return places;
+}
+
+std::vector<double> perplexity_at(const Tally& tally, const std::vector<std::int64_t>& places) {
+  std::vector<double> out;
+  double loss = 0.0;
+  std::int64_t tokens = 0;
+  std::size_t at = 0;
+  for (const std::int64_t place : places) {
+    for (; at < static_cast<std::size_t>(place); ++at) {
+      loss += tally.loss_at[at];
+      tokens += tally.tokens_at[at];
+    }
+    out.push_back(std::exp(loss / static_cast<double>(tokens)));
+  }
+  return out;
+}
 
 template <class T>
 class QualityRun {
@@ -90,6 +128,9 @@ class QualityRun {
       for (const char* name : {"specattn", "streaming", "pages"}) {
         methods_.push_back({name, p});
       }
+      if (request.per_token) {
+        methods_.push_back({"quest", p});
+      }
     }
   }
 
@@ -107,10 +148,11 @@ class QualityRun {
     }
     answers_ = answer_places(text_);
     prefill(pair_.target);
-    const WalkedText dense = walk(nullptr, [](std::size_t) {});
+    const WalkedText dense = walk(nullptr, block(), [](std::size_t) {});
     count(dense, dense, {}, {}, tallies[0]);
     for (std::size_t i = 0; i < request_.shares.size(); ++i) {
-      score_share(choose(request_.shares[i]), dense, &tallies[1 + 3 * i]);
+      const std::size_t each = (methods_.size() - 1) / request_.shares.size();
+      score_share(choose(request_.shares[i]), dense, &tallies[1 + each * i]);
     }
   }
 
@@ -130,9 +172,10 @@ class QualityRun {
     }
   }
 
-  WalkedText walk(TokenSelector<T>* selector, const std::function<void(std::size_t)>& before) {
+  WalkedText walk(TokenSelector<T>* selector, std::int64_t block_tokens,
+                  const std::function<void(std::size_t)>& before) {
     pair_.target.set_token_selector(selector);
-    const WalkedText walked = walk_text(*ops_, pair_.target, text_, start_, block(), before);
+    const WalkedText walked = walk_text(*ops_, pair_.target, text_, start_, block_tokens, before);
     pair_.target.set_token_selector(nullptr);
     return walked;
   }
@@ -170,44 +213,60 @@ class QualityRun {
     return chosen;
   }
 
-  TokenBudget budget_of(const std::vector<TokenList>& chosen) const {
+  // `more`: tokens beside the chosen ones. A verify reads the block's own before a token, too;
+  // where that token is verified alone, they are committed ones.
+  TokenBudget budget_of(const std::vector<TokenList>& chosen, std::int64_t more = 0) const {
     TokenBudget budget;
     for (std::size_t layer = 0; layer < map_.draft_layer.size(); ++layer) {
       const TokenList& list = chosen[static_cast<std::size_t>(map_.draft_layer[layer])];
       budget.push_back(static_cast<std::int64_t>(layer) < request_.dense_layers
                            ? -1
-                           : static_cast<std::int64_t>(list.size()));
+                           : static_cast<std::int64_t>(list.size()) + more);
     }
     return budget;
   }
 
-  // SpecAttn, streaming and pages, in the tallies' order.
+  // In the order of the methods.
   void score_share(const ChosenBlocks& chosen, const WalkedText& dense, Tally* tallies) {
     PlannedSelector<T> planned(*ops_, map_, request_.dense_layers);
-    score(
-        planned, [&](std::size_t i) { planned.set_block(chosen[i]); }, dense, tallies[0]);
+    score({planned, block(), [&](std::size_t i) { planned.set_block(chosen[i]); }}, dense,
+          tallies[0]);
     StreamingSelector<T> streaming(*ops_, kSinks);
-    score(
-        streaming, [&](std::size_t i) { streaming.set_budget(budget_of(chosen[i])); }, dense,
-        tallies[1]);
+    score({streaming, block(), [&](std::size_t i) { streaming.set_budget(budget_of(chosen[i])); }},
+          dense, tallies[1]);
     PageSelector<T> pages(*ops_, pair_.target.shape(), kPage);
-    score(
-        pages, [&](std::size_t i) { pages.set_budget(budget_of(chosen[i])); }, dense, tallies[2]);
+    score({pages, block(), [&](std::size_t i) { pages.set_budget(budget_of(chosen[i])); }}, dense,
+          tallies[2]);
+    if (request_.per_token) {  // each token of a block by its own pages
+      PageSelector<T> own(*ops_, pair_.target.shape(), kPage, /*newest_first=*/true);
+      const std::size_t tokens = static_cast<std::size_t>(block());
+      score({own, 1,
+             [&](std::size_t i) {
+               own.set_budget(budget_of(chosen[i / tokens], static_cast<std::int64_t>(i % tokens)));
+             }},
+            dense, tallies[3]);
+    }
   }
 
-  void score(ListSelector<T>& selector, const std::function<void(std::size_t)>& before,
-             const WalkedText& dense, Tally& tally) {
-    const WalkedText walked = walk(&selector, before);
-    ReadCount sparse = selector.reads();
+  struct Reading {
+    ListSelector<T>& selector;
+    std::int64_t block_tokens = 1;  // verified at once
+    std::function<void(std::size_t)> before;
+  };
+
+  void score(const Reading& reading, const WalkedText& dense, Tally& tally) {
+    const WalkedText walked = walk(&reading.selector, reading.block_tokens, reading.before);
+    ReadCount sparse = reading.selector.reads();
     const std::int64_t layers = pair_.target.shape().layers;
     const std::int64_t dense_present = sparse.present / layers * request_.dense_layers;
     sparse.present -= dense_present;
     sparse.read -= dense_present;
-    count(walked, dense, selector.reads(), sparse, tally);
+    count(walked, dense, reading.selector.reads(), sparse, tally);
   }
 
   void count(const WalkedText& walked, const WalkedText& dense, const ReadCount& reads,
              const ReadCount& sparse, Tally& tally) const {
+    add_places(walked.loss, std::vector<std::int64_t>(walked.loss.size(), 1), tally);
     for (std::size_t i = 0; i < walked.loss.size(); ++i) {
       const std::size_t place = static_cast<std::size_t>(start_) + i + 1;
       const bool right = walked.choice[i] == text_[place];
@@ -235,6 +294,7 @@ class QualityRun {
 };
 
 void add_to(const Tally& from, Tally& to) {
+  add_places(from.loss_at, from.tokens_at, to);
   to.tokens += from.tokens;
   to.agreed += from.agreed;
   to.right += from.right;
@@ -248,8 +308,11 @@ void add_to(const Tally& from, Tally& to) {
 }
 
 QualityGroup group_of(const std::string& name, const std::vector<Method>& methods,
-                      const std::vector<Tally>& tallies) {
-  QualityGroup group{.name = name, .rows = {}};
+                      const std::vector<Tally>& tallies, std::int64_t curve) {
+  QualityGroup group{
+      .name = name,
+      .rows = {},
+      .places = curve_places(curve, static_cast<std::int64_t>(tallies.front().loss_at.size()))};
   for (std::size_t i = 0; i < methods.size(); ++i) {
     const Tally& t = tallies[i];
     const double tokens = static_cast<double>(std::max<std::int64_t>(1, t.tokens));
@@ -263,7 +326,8 @@ QualityGroup group_of(const std::string& name, const std::vector<Method>& method
                           .answers = t.answers,
                           .answers_right = static_cast<double>(t.answers_right) / answers,
                           .saved = t.reads.saved(),
-                          .saved_sparse = t.sparse_reads.saved()});
+                          .saved_sparse = t.sparse_reads.saved(),
+                          .perplexity = perplexity_at(t, group.places)});
   }
   return group;
 }
@@ -304,9 +368,9 @@ QualityReport quality_on(const QualityRequest& request, const ComputeDevice& dev
     }
   }
   for (const auto& [name, tallies] : groups) {
-    report.groups.push_back(group_of(name, run.methods(), tallies));
+    report.groups.push_back(group_of(name, run.methods(), tallies, request.curve));
   }
-  report.groups.push_back(group_of("all", run.methods(), all));
+  report.groups.push_back(group_of("all", run.methods(), all, request.curve));
   return report;
 }
 
@@ -321,6 +385,9 @@ void check_request(const QualityRequest& request) {
       request.iterations > kMostHalvings) {
     throw Error(ExitCode::kUsage, "lookahead and chunk are " + std::to_string(kMostTokens) +
                                       " or less, iterations " + std::to_string(kMostHalvings));
+  }
+  if (request.curve < 0 || request.curve > kMostPoints) {
+    throw Error(ExitCode::kUsage, "--curve is 0 to " + std::to_string(kMostPoints) + " points");
   }
   if (request.dense_layers < 0) {
     throw Error(ExitCode::kUsage, "--dense-layers is 0 or more");

@@ -24,6 +24,8 @@ struct QualityRequest {
   std::int64_t chunk = 16;
   std::int64_t iterations = kernels::kTopPHalvings;
   std::int64_t dense_layers = 2;
+  bool per_token = false;  // Quest too: pages chosen anew for each token, not for each verify
+  std::int64_t curve = 8;  // points of each method's perplexity over the scored tokens; 0: none
   std::string backend = "auto";
   std::string dtype = "f32";
   int threads = 0;
@@ -32,7 +34,7 @@ struct QualityRequest {
 
 // One way of reading, over the texts of one group or all.
 struct QualityRow {
-  std::string method;  // dense, specattn, streaming, pages
+  std::string method;  // dense, specattn, streaming, pages, quest
   double p = 0.0;      // of the specattn run whose reads it matches; 0: dense
   std::int64_t tokens = 0;
   double loss = 0.0;           // nats a token
@@ -42,11 +44,15 @@ struct QualityRow {
   double answers_right = 0.0;  // share of those
   double saved = 0.0;          // of the committed tokens' reads, all layers
   double saved_sparse = 0.0;   // of the layers that are not dense
+  // Perplexity of the first tokens that are scored, of all texts together, at each of
+  // QualityGroup::places.
+  std::vector<double> perplexity;
 };
 
 struct QualityGroup {
   std::string name;  // or "all"
   std::vector<QualityRow> rows;
+  std::vector<std::int64_t> places;  // scored tokens of a text, ascending; of the longest text
 };
 
 struct QualityReport {

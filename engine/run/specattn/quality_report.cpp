@@ -20,7 +20,32 @@ nlohmann::ordered_json row_json(const QualityRow& row, double dense_loss) {
           {"answers", row.answers},
           {"answers_right", row.answers_right},
           {"reads_saved", row.saved},
-          {"reads_saved_sparse_layers", row.saved_sparse}};
+          {"reads_saved_sparse_layers", row.saved_sparse},
+          {"cumulative_perplexity", row.perplexity}};
+}
+
+// A line a method, the perplexity of the tokens up to each place.
+std::string curve_text(const QualityGroup& group) {
+  if (group.places.empty()) {
+    return {};
+  }
+  char part[48];
+  std::string text = "  perplexity of the first tokens\n  method        p";
+  for (const std::int64_t place : group.places) {
+    std::snprintf(part, sizeof part, " %9lld", static_cast<long long>(place));
+    text += part;
+  }
+  text += "\n";
+  for (const QualityRow& row : group.rows) {
+    std::snprintf(part, sizeof part, "  %-9s %5.2f", row.method.c_str(), row.p);
+    text += part;
+    for (const double perplexity : row.perplexity) {
+      std::snprintf(part, sizeof part, " %9.4f", perplexity);
+      text += part;
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 std::string row_line(const QualityRow& row, double dense_loss) {
@@ -42,7 +67,7 @@ nlohmann::ordered_json quality_json(const QualityReport& report) {
     for (const QualityRow& row : group.rows) {
       rows.push_back(row_json(row, group.rows.front().loss));
     }
-    groups.push_back({{"group", group.name}, {"rows", rows}});
+    groups.push_back({{"group", group.name}, {"places", group.places}, {"rows", rows}});
   }
   return {{"format", "versieve selection quality"},
           {"model", report.model},
@@ -68,6 +93,7 @@ std::string quality_text(const QualityReport& report) {
     for (const QualityRow& row : group.rows) {
       text += row_line(row, group.rows.front().loss);
     }
+    text += curve_text(group);
   }
   return text;
 }

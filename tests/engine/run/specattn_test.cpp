@@ -139,6 +139,16 @@ TEST_CASE("pages are read by the highest score their keys could have") {
   CHECK(got.count == 3);
   // Head 0: pages 1 (bound 5), 2 (2), 0 (1): both tokens of page 1, one of page 2. Head 1: 2, 0, 1.
   CHECK(read_list(got, 2) == TokenList{2, 3, 4, 0, 4, 5});
+  // The newest page first: page 2, then one token of head 0's page 1 and of head 1's page 0.
+  PageSelector<float> newest(*ops, shape, 2, /*newest_first=*/true);
+  newest.set_budget({3});
+  CHECK(read_list(newest.select({.layer = 0,
+                                 .num_queries = 1,
+                                 .num_kv_heads = 2,
+                                 .context_len = 6,
+                                 .q = q.data(),
+                                 .k = k.data()}),
+                  2) == TokenList{2, 4, 5, 0, 4, 5});
 }
 
 TEST_CASE("the divergence of distributions, by hand") {
