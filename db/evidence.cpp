@@ -122,22 +122,6 @@ std::vector<StoredRun> runs_by_age(const Store& store) {
   return runs;
 }
 
-std::vector<KeptQuality> kept_quality(const Store& store) {
-  std::vector<KeptQuality> out;
-  for (const StoredRun& run : runs_by_age(store)) {
-    if (run.record.kind != "quality") {
-      continue;
-    }
-    out.push_back({.request = run.record.configuration, .chain_shares = {}});
-    for (const Diagnostic& line : store.diagnostics(run.id)) {
-      if (line.source == kChainShares) {
-        out.back().chain_shares = line.text;
-      }
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string fitted_device(const Store& store, const std::string& wanted,
@@ -264,6 +248,22 @@ std::vector<std::string> quality_configurations(const Store& store) {
   for (const StoredRun& run : runs_by_age(store)) {
     if (run.record.kind == "quality") {
       out.push_back(run.record.configuration);
+    }
+  }
+  return out;
+}
+
+std::vector<KeptQuality> kept_quality(const Store& store) {
+  std::vector<KeptQuality> out;
+  for (const StoredRun& run : runs_by_age(store)) {
+    if (run.record.kind != "quality") {
+      continue;
+    }
+    out.push_back({.request = run.record.configuration, .chain_shares = {}});
+    for (const Diagnostic& line : store.diagnostics(run.id)) {
+      if (line.source == kChainShares) {
+        out.back().chain_shares = line.text;
+      }
     }
   }
   return out;

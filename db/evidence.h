@@ -68,6 +68,8 @@ std::vector<TimedPair> timed_pairs(const Store& store, const std::string& device
 std::vector<std::string> run_configurations(const Store& store);
 // Of runs of kind `quality`, the oldest first.
 std::vector<std::string> quality_configurations(const Store& store);
+// The same with what they say of chains.
+std::vector<KeptQuality> kept_quality(const Store& store);
 std::vector<KeptCalibration> kept_calibrations(const Store& store);
 // "; left out: 12 points, ..." or nothing.
 std::string left_out_text(const std::map<std::string, std::int64_t>& left_out);

@@ -82,6 +82,10 @@ engine::KnownPair known_pair(const engine::PairShape& shape, const std::string& 
                              const std::string& device) {
   engine::KnownPair out;
   if (!shape.is_pair()) {
+    if (!database.empty()) {
+      const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+      out.lent_shares = engine::lent_shares_of("", db::kept_quality(store), database);
+    }
     return out;
   }
   if (!shape.kept && !has_weights(shape.folder)) {

@@ -134,6 +134,7 @@ engine::PlanGrounds grounds_of(const db::Store& store, const engine::PairShape& 
                               .quality = db::quality_points(store),
                               .dense = {},
                               .calibrated = {}};
+  grounds.known.lent_shares = engine::lent_shares_of("", db::kept_quality(store), store.path());
   if (shape.kept) {
     grounds.known =
         engine::known_of(db::evidence_of_pair(store, *shape.kept, device), store.path());

@@ -106,6 +106,8 @@ struct FittedModel {
   std::optional<PriorFit> prior;
   // Of the pair that is planned for; no part of a fit's file.
   std::vector<ChainShare> chain_shares;
+  // Of another pair, in the place of what those do not say of SpecAttn; no part of it either.
+  LentShares lent_shares;
 
   // Measured steps of that target, an NSA one.
   std::int64_t steps_of(std::string_view target) const;

@@ -87,6 +87,9 @@ class Planner {
       plan_bucket(static_cast<std::int64_t>(b));
     }
     table_.sources->chosen_share = chains_from(chooses_tokens);
+    if (table_.sources->chosen_share == EvidenceFrom::kBorrowed) {
+      table_.sources->chosen_share_of = fit_.lent_shares.lender;
+    }
     table_.sources->sigmoid_acceptance = chains_from(keeps_by_sigmoid);
     return std::move(table_);
   }
@@ -202,12 +205,17 @@ class Planner {
   std::optional<EvidenceFrom> chains_from(const Kind& is_one) const {
     std::optional<EvidenceFrom> from;
     for (const PlanEntry& e : table_.entries) {
-      if (is_one(e.evaluation.strategy) && from != EvidenceFrom::kAssumed) {
-        from = systems_.is_of_measured_chain(e.evaluation.strategy) ? EvidenceFrom::kOwn
-                                                                    : EvidenceFrom::kAssumed;
+      if (is_one(e.evaluation.strategy)) {
+        from = std::max(from.value_or(EvidenceFrom::kOwn), shares_from(e.evaluation.strategy));
       }
     }
     return from;
+  }
+  EvidenceFrom shares_from(const Strategy& s) const {
+    if (systems_.is_of_measured_chain(s)) {
+      return EvidenceFrom::kOwn;
+    }
+    return systems_.is_of_lent_share(s) ? EvidenceFrom::kBorrowed : EvidenceFrom::kAssumed;
   }
 
   std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
@@ -613,7 +621,7 @@ std::string sources_text(const PlanTable& table) {
   }
   std::string chains;
   if (s.chosen_share) {
-    chains += part("; SpecAttn's share of the context", *s.chosen_share, {});
+    chains += part("; SpecAttn's share of the context", *s.chosen_share, {s.chosen_share_of, ""});
   }
   if (s.sigmoid_acceptance) {
     chains += part("; acceptance under sigmoids", *s.sigmoid_acceptance, {});
@@ -650,6 +658,7 @@ PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes
   };
   if (table.sources && !holds(chooses_tokens)) {
     table.sources->chosen_share.reset();
+    table.sources->chosen_share_of.clear();
   }
   if (table.sources && !holds(keeps_by_sigmoid)) {
     table.sources->sigmoid_acceptance.reset();

@@ -96,7 +96,7 @@ struct ExclusionCount {
 };
 
 // Whose a number of a plan is: measured of the very pair (or geometry) that is planned for, of
-// another one, or nobody's.
+// another one, or nobody's; each worse than the one before.
 enum class EvidenceFrom { kOwn, kBorrowed, kAssumed };
 inline constexpr std::size_t kEvidenceFromCount = 3;
 const char* name_of(EvidenceFrom from);  // "own", "borrowed", "assumed"
@@ -114,6 +114,7 @@ struct PlanSources {
   // What share of the context SpecAttn chooses, and how often sigmoids keep a drafted token: own if
   // all that the table holds of it is; none where it holds nothing that rests on it.
   std::optional<EvidenceFrom> chosen_share;
+  std::string chosen_share_of;  // the lender, or empty
   std::optional<EvidenceFrom> sigmoid_acceptance;
   std::string remark;  // a sentence, or empty
 };

@@ -1,8 +1,9 @@
 #include "model/plan/system_grid.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "model/plan/chain_shares.h"
 
 namespace versieve {
 namespace {
@@ -12,13 +13,6 @@ constexpr double kActiveRatios[] = {0.02, 0.05, 0.1, 0.2};
 constexpr std::int64_t kPeriods[] = {16, 32, 64, 128};
 constexpr double kShares[] = {0.9, 0.95, 0.97, 0.99};
 constexpr std::int64_t kChains[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
-constexpr std::array<std::pair<double, double>, 7> kChosen = {{{0.5, 0.089},
-                                                               {0.7, 0.203},
-                                                               {0.8, 0.288},
-                                                               {0.9, 0.408},
-                                                               {0.95, 0.511},
-                                                               {0.97, 0.587},
-                                                               {0.99, 0.744}}};
 
 Strategy resa(std::int64_t block, double ratio, std::int64_t period) {
   Strategy s;
@@ -96,6 +90,13 @@ std::optional<SystemEvidence> system_evidence(const Strategy& s, const FittedMod
     reason = "what sampling=sigmoid takes was not measured; profile --sweep h200-systems does";
     return {};
   }
+  if (s.attention == AttentionMethod::kSpecAttn && !ChainShares(fit.chain_shares).of(s) &&
+      !ChainShares(fit.lent_shares.rows).of(s)) {
+    reason =
+        "what share of the context SpecAttn chooses was measured of no pair; profile --model PAIR "
+        "--dense FOLDER --sweep pair does";
+    return {};
+  }
   const std::string method = name_of(s.attention);
   const SystemQuantile* const step = fit.system("step " + method);
   const SystemQuantile* const layer = fit.system("decode " + method);
@@ -125,14 +126,6 @@ std::string unpriced_because(PrecisionClass precision, const FittedModel& fit,
     }
   }
   return std::string(name_of(precision)) + " is not planned: " + reason;
-}
-
-double assumed_chosen_share(double p) {
-  const auto above = std::find_if(kChosen.begin() + 1, kChosen.end() - 1,
-                                  [&](const auto& row) { return row.first >= p; });
-  const auto below = above - 1;
-  const double at = (p - below->first) / (above->first - below->first);
-  return std::clamp(below->second + at * (above->second - below->second), 0.0, 1.0);
 }
 
 }  // namespace versieve

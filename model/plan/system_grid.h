@@ -32,12 +32,12 @@ std::optional<SystemEvidence> system_evidence(const Strategy& strategy, const Fi
 std::string unpriced_because(PrecisionClass precision, const FittedModel& fit,
                              std::int64_t context_len);
 
-// What is assumed of pairs of which neither was measured (FittedModel::chain_shares).
-// Share of the context that carries a share p of the draft's attention in chunks of 16 tokens: the
-// demo pair's (engine/run/specattn/MEASURED.md), between those shares on a line.
-double assumed_chosen_share(double p);
-// Probability that a sigmoid test at the paper's scale accepts a drafted token, whatever it is: the
-// demo pair's at 468 positions (kernels/spec_sample/MEASURED.md).
+// Layers of the draft model that SpecAttn needs, where none is planned with: its target's otherwise
+// (an assumption; engine/demo/smollm2's dense model has such a one).
+inline constexpr std::int64_t kAssumedDraftLayers = 4;
+// What is assumed of pairs of which it was not measured (FittedModel::chain_shares). Probability
+// that a sigmoid test at the paper's scale accepts a drafted token, whatever it is: the demo pair's
+// at 468 positions (kernels/spec_sample/MEASURED.md).
 inline constexpr double kAssumedSigmoidAcceptance = 0.9999;
 
 }  // namespace versieve

@@ -52,7 +52,11 @@ SystemPricer::SystemPricer(const FittedModel& fit, const HardwareSpec& hardware,
       parameters_(fit.parameters()),
       own_(own),
       draft_(std::move(draft)),
-      chain_shares_(fit.chain_shares) {}
+      chain_shares_(fit.chain_shares),
+      lent_shares_(fit.lent_shares.rows),
+      assumed_draft_(dense_) {
+  assumed_draft_.layers = std::min(assumed_draft_.layers, kAssumedDraftLayers);
+}
 
 StepCost SystemPricer::predict(const Strategy& strategy, std::int64_t context) const {
   StepSum sum(priced());
@@ -98,8 +102,13 @@ DraftShape SystemPricer::dense_draft() const {
 }
 
 Estimate95 SystemPricer::chosen_share_of(const Strategy& strategy) const {
-  const double assumed = assumed_chosen_share(strategy.specattn_p);
-  return chain_shares_.of(strategy).value_or(Estimate95{assumed, assumed, assumed});
+  if (strategy.attention != AttentionMethod::kSpecAttn) {
+    return {};
+  }
+  const std::optional<Estimate95> own = chain_shares_.of(strategy);
+  const std::optional<Estimate95> share = own ? own : lent_shares_.of(strategy);
+  VERSIEVE_ASSERT(share.has_value(), "SpecAttn is priced where its share was measured");
+  return *share;
 }
 
 Estimate95 SystemPricer::sigmoid_acceptance_of(const Strategy& strategy) const {
@@ -162,8 +171,8 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, doubl
 
 void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
   Strategy strategy = step.strategy;
-  if (draft_.model && strategy.draft.speculates()) {
-    compose_draft_model(step, sink);
+  if (const LlmShape* model = draft_model_of(strategy)) {
+    compose_draft_model(step, *model, sink);
     strategy.draft = {};
   }
   StepShape shape =
@@ -176,11 +185,22 @@ void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
   sink.take(work, step.weight, step.factor * std::exp(fit_.system_time.at(step_regime(shape))));
 }
 
+const LlmShape* SystemPricer::draft_model_of(const Strategy& strategy) const {
+  if (!strategy.draft.speculates()) {
+    return nullptr;
+  }
+  if (draft_.model) {
+    return &*draft_.model;
+  }
+  return strategy.attention == AttentionMethod::kSpecAttn ? &assumed_draft_ : nullptr;
+}
+
 // A plain step of the model for each drafted token; the first also takes in what was committed.
-void SystemPricer::compose_draft_model(const DenseStep& step, StepSink& sink) const {
+void SystemPricer::compose_draft_model(const DenseStep& step, const LlmShape& model,
+                                       StepSink& sink) const {
   const Strategy plain{.attention = AttentionMethod::kDense};
   StepShape shape =
-      step_shape(plain, *draft_.model, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
+      step_shape(plain, model, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
   StepWork work;
   add_step(shape, 1.0, work);
   correct_dense_attention(shape, fit_.system_time, work);
@@ -303,7 +323,12 @@ std::string SystemPricer::note_of(const Strategy& s) const {
   if (s.attention == AttentionMethod::kSpecAttn) {
     note += "; " + acceptance + ", " + percent_text(chosen_share_of(s).value) +
             " of the context chosen, " +
-            (is_of_measured_chain(s) ? "measured of the pair" : "assumed: the demo pair's");
+            (is_of_measured_chain(s) ? "measured of the pair"
+                                     : "measured of " + fit_.lent_shares.lender);
+    if (!draft_.model) {
+      note += "; drafted by a model of " + std::to_string(assumed_draft_.layers) +
+              " layers, which is assumed";
+    }
     if (!fit_.informs(LaunchKind::kAttentionWeights)) {
       note += "; attention_weights was not measured";
     }

@@ -31,9 +31,13 @@ class SystemPricer {
   // REQUIRES: system_evidence(strategy, ...) for the bucket's contexts.
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
                       std::string& note) const;
-  // Does its price rest on what was measured of the pair's chains, where it rests on any?
+  // Does its price rest on what was measured of the pair's chains, or else of a lender's, where it
+  // rests on any?
   bool is_of_measured_chain(const Strategy& strategy) const {
     return chain_shares_.of(strategy).has_value();
+  }
+  bool is_of_lent_share(const Strategy& strategy) const {
+    return !is_of_measured_chain(strategy) && strategy.attention == AttentionMethod::kSpecAttn;
   }
 
  private:
@@ -50,8 +54,9 @@ class SystemPricer {
   PricedOn priced() const { return {hardware_, parameters_, fit_.conditions}; }
   bool is_dense_target() const { return target_.attention == AttentionKind::kDense; }
   DraftShape dense_draft() const;
-  // Measured, else assumed without an interval.
+  // None of a strategy that chooses no tokens.
   Estimate95 chosen_share_of(const Strategy& strategy) const;
+  // Measured, else assumed without an interval.
   Estimate95 sigmoid_acceptance_of(const Strategy& strategy) const;
   DenseRead read_of(const Strategy& strategy, std::int64_t context, double chosen_share) const;
   double time_us(const Strategy& strategy, std::int64_t context, double chosen_share) const;
@@ -59,7 +64,9 @@ class SystemPricer {
   void compose(const Strategy& strategy, std::int64_t context, double chosen_share,
                StepSink& sink) const;
   void compose_dense(const DenseStep& step, StepSink& sink) const;
-  void compose_draft_model(const DenseStep& step, StepSink& sink) const;
+  // Null: a draft head.
+  const LlmShape* draft_model_of(const Strategy& strategy) const;
+  void compose_draft_model(const DenseStep& step, const LlmShape& model, StepSink& sink) const;
   void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   // The launches of a chain's sampler alone.
   void take_sampler(SamplingAlgorithm algorithm, std::int64_t nodes, StepSink& sink) const;
@@ -77,7 +84,8 @@ class SystemPricer {
   CostParameters parameters_;
   const Pricer& own_;
   DenseDraft draft_;
-  ChainShares chain_shares_;
+  ChainShares chain_shares_, lent_shares_;
+  LlmShape assumed_draft_;  // SpecAttn's draft model, where none is planned with
 };
 
 }  // namespace versieve

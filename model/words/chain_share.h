@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "model/words/quality_point.h"
 
@@ -14,6 +15,12 @@ struct ChainShare {
   std::string strategy;  // canonical text
   Estimate95 share;
   std::int64_t counted = 0;  // places of the context in all layers that choose; drafted tokens
+};
+
+// Rows of a pair that another's plan borrows from.
+struct LentShares {
+  std::string lender;  // "name (hash)"; empty: there is none
+  std::vector<ChainShare> rows;
 };
 
 // Source of the diagnostic of a quality run that holds them, JSON.

@@ -28,13 +28,21 @@ FittedModel fit_with(const std::vector<ChainShare>& shares) {
   return fit;
 }
 
-PlanTable planned(const std::vector<ChainShare>& shares) {
+PlanTable planned(const std::vector<ChainShare>& shares, const LentShares& lent = {}) {
   PlanOptions options;
   options.buckets = {{8192, 16384}};
   options.classes = {PrecisionClass::kSparse, PrecisionClass::kApproxSampling};
   options.ranks = 1000;
   options.distinct = false;
-  return plan(fit_with(shares), hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), options);
+  FittedModel fit = fit_with(shares);
+  fit.lent_shares = lent;
+  return plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), options);
+}
+
+std::int64_t choosing_entries(const PlanTable& table) {
+  return std::count_if(table.entries.begin(), table.entries.end(), [](const PlanEntry& e) {
+    return e.evaluation.strategy.attention == AttentionMethod::kSpecAttn;
+  });
 }
 
 const PlanEntry& entry_of(const PlanTable& table, const std::string& strategy) {
@@ -50,12 +58,12 @@ ChainShare share_of(const std::string& strategy, double value, double off = 0.0)
 }
 
 // Of every share p and of sigmoids, at the depths that a sweep measures.
-std::vector<ChainShare> all_shares() {
+std::vector<ChainShare> all_shares(double chosen = 0.1) {
   std::vector<ChainShare> shares = {share_of(kSigmoid, 0.9),
                                     share_of("nsa/d7k1n8/bfs/c1/F*/sampling=sigmoid", 0.9)};
   for (const char* p : {"0.9", "0.95", "0.97", "0.99"}) {
-    shares.push_back(share_of("specattn:p" + std::string(p) + "/d3k1n4/bfs/c1/F*", 0.1));
-    shares.push_back(share_of("specattn:p" + std::string(p) + "/d7k1n8/bfs/c1/F*", 0.1));
+    shares.push_back(share_of("specattn:p" + std::string(p) + "/d3k1n4/bfs/c1/F*", chosen));
+    shares.push_back(share_of("specattn:p" + std::string(p) + "/d7k1n8/bfs/c1/F*", chosen));
   }
   return shares;
 }
@@ -83,11 +91,10 @@ TEST_CASE("a chain's share lies between those of the measured depths, beyond the
 
 TEST_CASE("chains of a pair that was measured are priced by its own shares") {
   const PlanTable own = planned(all_shares());
-  const PlanTable none = planned({});
+  const PlanTable more = planned(all_shares(0.6));
   const PlanEntry& chosen = entry_of(own, kSpecAttn);
-  // The demo pair's layers choose 0.587 of the context at that p; a tenth is read sooner.
-  CHECK(chosen.evaluation.cost->time_us < entry_of(none, kSpecAttn).evaluation.cost->time_us);
-  CHECK(chosen.evaluation.cost->dram_bytes < entry_of(none, kSpecAttn).evaluation.cost->dram_bytes);
+  CHECK(chosen.evaluation.cost->time_us < entry_of(more, kSpecAttn).evaluation.cost->time_us);
+  CHECK(chosen.evaluation.cost->dram_bytes < entry_of(more, kSpecAttn).evaluation.cost->dram_bytes);
   CHECK_THAT(chosen.note, Catch::Contains("10 % of the context chosen, measured of the pair"));
   const PlanEntry& kept = entry_of(own, kSigmoid);
   CHECK(kept.evaluation.expected_accepted == Approx(1.0 + 0.9 + 0.81 + 0.729));
@@ -99,19 +106,46 @@ TEST_CASE("chains of a pair that was measured are priced by its own shares") {
                                                 "acceptance under sigmoids own"));
 }
 
-TEST_CASE("chains of a pair that nobody measured are assumed to be the demo pair's, and said so") {
+TEST_CASE("SpecAttn without a share of its own has a lender's, and is not planned without one") {
   const PlanTable none = planned({});
-  CHECK_THAT(entry_of(none, kSpecAttn).note,
-             Catch::Contains("59 % of the context chosen, assumed: the demo pair's"));
+  CHECK(choosing_entries(none) == 0);
+  REQUIRE(none.unavailable.size() == 1);
+  CHECK(none.unavailable[0].precision == PrecisionClass::kSparse);
+  const PlanTable lent = planned({}, {.lender = "another pair", .rows = all_shares(0.8)});
+  const PlanEntry& borrows = entry_of(lent, kSpecAttn);
+  CHECK_THAT(borrows.note,
+             Catch::Contains("80 % of the context chosen, measured of another pair; drafted by a "
+                             "model of 4 layers, which is assumed"));
+  CHECK(lent.sources->chosen_share == EvidenceFrom::kBorrowed);
+  CHECK_THAT(sources_text(lent),
+             Catch::Contains("; SpecAttn's share of the context borrowed from another pair;"));
+  // What was measured of the pair wins, share by share.
+  const PlanTable few = planned({share_of("specattn:p0.97/d3k1n4/bfs/c1/F*", 0.1)},
+                                {.lender = "another pair", .rows = all_shares(0.8)});
+  CHECK_THAT(entry_of(few, kSpecAttn).note,
+             Catch::Contains("10 % of the context chosen, measured of the pair"));
+  CHECK_THAT(entry_of(few, "specattn:p0.9/d5k1n6/bfs/c1/F*").note,
+             Catch::Contains("80 % of the context chosen, measured of another pair"));
+  CHECK(few.sources->chosen_share == EvidenceFrom::kBorrowed);
+  CHECK(choosing_entries(planned({share_of("specattn:p0.97/d3k1n4/bfs/c1/F*", 0.1)})) == 9);
+}
+
+TEST_CASE("SpecAttn's draft is priced as the model that it has to be, head or not") {
+  // Five passes of four of sixteen layers and of the output layer are more than a head's.
+  const PlanTable table = planned(all_shares());
+  const double step_us = entry_of(table, kSpecAttn).evaluation.cost->time_us;
+  const double plain_us = entry_of(table, "nsa/ar").evaluation.cost->time_us;
+  CHECK(step_us > 2.0 * plain_us);
+}
+
+TEST_CASE(
+    "sigmoids of a pair that nobody measured are assumed to be the demo pair's, and said so") {
+  const PlanTable none = planned({});
   const PlanEntry& kept = entry_of(none, kSigmoid);
   CHECK(kept.evaluation.expected_accepted == Approx(4.0).epsilon(2e-4));
   CHECK_THAT(kept.note, Catch::Contains("(0.9999, assumed: the demo pair's)"));
-  CHECK_THAT(sources_text(none), Catch::Contains("; SpecAttn's share of the context assumed; "
-                                                 "acceptance under sigmoids assumed"));
-  // One p of four was measured: the table as a whole still rests on an assumption.
-  const PlanTable few = planned({share_of("specattn:p0.97/d3k1n4/bfs/c1/F*", 0.1)});
-  CHECK_THAT(entry_of(few, kSpecAttn).note, Catch::Contains("measured of the pair"));
-  CHECK(few.sources->chosen_share == EvidenceFrom::kAssumed);
+  CHECK_THAT(sources_text(none), Catch::Contains("; acceptance under sigmoids assumed"));
+  CHECK(none.sources->sigmoid_acceptance == EvidenceFrom::kAssumed);
   PlanOptions strict;
   strict.buckets = {{0, 4096}};
   strict.classes = {PrecisionClass::kStrict};

@@ -193,12 +193,12 @@ void visit_fields(A& a, T& x) {
   auto& [pair, sha256, overlap_of, origin, note, measured, positional, variants, texts] = x;
   a(pair, sha256, overlap_of, origin, note, measured, positional, variants, texts);
 }
-// But the last, which is the planned pair's (use_pair).
+// But the last two, which are of the planned pair (use_pair).
 template <class A, Is<FittedModel> T>
 void visit_fields(A& a, T& x) {
   auto& [device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
          estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
-         system_time, systems, machine, prior, chain_shares] = x;
+         system_time, systems, machine, prior, chain_shares, lent_shares] = x;
   a(device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
     estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
     system_time, systems, machine, prior);

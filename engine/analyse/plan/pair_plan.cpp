@@ -121,9 +121,13 @@ Borrowed parse_borrowed(const std::vector<std::string>& words) {
 }
 
 KnownPair known_of(PairEvidence evidence, const std::string& database) {
-  KnownPair out{
-      .id = evidence.pair, .evidence = std::move(evidence), .remark = {}, .chain_shares = {}};
+  KnownPair out{.id = evidence.pair,
+                .evidence = std::move(evidence),
+                .remark = {},
+                .chain_shares = {},
+                .lent_shares = {}};
   out.chain_shares = chain_shares_of(out.id->sha256, out.evidence.quality_runs, database);
+  out.lent_shares = lent_shares_of(out.id->sha256, out.evidence.quality_runs, database);
   if (out.evidence.acceptance.empty() && out.evidence.steps.empty() &&
       !out.evidence.namesakes.empty()) {
     out.remark = namesakes_text(out.evidence, database);
@@ -133,6 +137,7 @@ KnownPair known_of(PairEvidence evidence, const std::string& database) {
 
 std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
                      bool names_acceptance, FittedModel& fit, double temperature) {
+  fit.lent_shares = borrowed.quality ? pair.lent_shares : LentShares{};
   if (!pair.id) {
     use_own_steps(shape.target, shape.draft, fit);
     return {};
@@ -203,6 +208,31 @@ std::vector<ChainShare> chain_shares_of(const std::string& pair_sha256,
     out.push_back(row);
   }
   return out;
+}
+
+LentShares lent_shares_of(const std::string& pair_sha256, const std::vector<KeptQuality>& kept,
+                          const std::string& database) {
+  std::vector<std::string> requests;
+  for (const KeptQuality& run : kept) {
+    requests.push_back(run.request);
+  }
+  const std::string dense = dense_model_of(pair_sha256, requests);
+  for (auto run = kept.rbegin(); run != kept.rend(); ++run) {
+    const nlohmann::json request = nlohmann::json::parse(run->request, nullptr, false);
+    const std::string of = request.is_object() ? text_in(request, "pair_sha256") : std::string();
+    if (run->chain_shares.empty() || of.empty() || of == pair_sha256 || of == dense) {
+      continue;
+    }
+    LentShares lent{.lender = "another pair (sha256 " + short_hash(of) + ")",
+                    .rows = chain_shares_of(of, kept, database)};
+    std::erase_if(lent.rows, [](const ChainShare& row) {
+      return Strategy::parse(row.strategy).attention != AttentionMethod::kSpecAttn;
+    });
+    if (!lent.rows.empty()) {
+      return lent;
+    }
+  }
+  return {};
 }
 
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance) {

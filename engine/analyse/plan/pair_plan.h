@@ -34,6 +34,7 @@ struct KnownPair {
   PairEvidence evidence;
   std::string remark;  // why there is none, a sentence; or empty
   std::vector<ChainShare> chain_shares;
+  LentShares lent_shares;  // of a geometry too
 };
 // What `database` holds of the pair. Throws Error(kBadInput), naming it, where that cannot be read.
 KnownPair known_of(PairEvidence evidence, const std::string& database);
@@ -50,11 +51,11 @@ struct PlanGrounds {
 };
 
 // The pair's timed steps, its own tokens a step and what its chains take in the place of the fit's,
-// as far as there are any; `names_acceptance`: somebody says whose tokens the plan counts on.
-// Tokens at that temperature: greedy ones never stand for sampled ones.
-// Throws Error(kAnswerNo) where something is missing that may not be borrowed. Returns which of its
-// steps cannot be used, a sentence, or an empty text. Of a geometry by its name: what the fit's own
-// steps of it say.
+// as far as there are any, and by leave of `quality` what another's chains take;
+// `names_acceptance`: somebody says whose tokens the plan counts on. Tokens at that temperature:
+// greedy ones never stand for sampled ones. Throws Error(kAnswerNo) where something is missing that
+// may not be borrowed. Returns which of its steps cannot be used, a sentence, or an empty text. Of
+// a geometry by its name: what the fit's own steps of it say.
 std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
                      bool names_acceptance, FittedModel& fit, double temperature = 0.0);
 // Of a geometry, whose fit counts on greedy texts: the tokens of the database's pair with most
@@ -67,6 +68,10 @@ void use_sampled(const std::vector<PointMeasurement>& acceptance, const std::str
 std::vector<ChainShare> chain_shares_of(const std::string& pair_sha256,
                                         const std::vector<KeptQuality>& kept,
                                         const std::string& database);
+// What the newest other pair says of what SpecAttn chooses, of which a quality run holds rows.
+// Throws as chain_shares_of does.
+LentShares lent_shares_of(const std::string& pair_sha256, const std::vector<KeptQuality>& kept,
+                          const std::string& database);
 // What strategies cost the pair, by the rows of that very pair; where it has none, by leave of the
 // pair whose acceptance is planned with, else of another.
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance);

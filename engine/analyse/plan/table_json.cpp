@@ -92,6 +92,7 @@ ordered_json sources_of(const PlanTable& t) {
           {"times_of", s.times_of},
           {"timed_steps", s.timed_steps},
           {"chosen_share", json_of(s.chosen_share)},
+          {"chosen_share_of", s.chosen_share_of},
           {"sigmoid_acceptance", json_of(s.sigmoid_acceptance)},
           {"losses", losses_text(t)},
           {"remark", s.remark},
@@ -319,6 +320,7 @@ class Reader {
                   .timed_steps = integer(in.at("timed_steps")),
                   .remark = in.at("remark").get<std::string>()};
     s.chosen_share = chains_from(in, "chosen_share");
+    s.chosen_share_of = in.value("chosen_share_of", "");
     s.sigmoid_acceptance = chains_from(in, "sigmoid_acceptance");
     if (!in.at("pair").is_null()) {
       s.pair = PairId{in.at("pair").get<std::string>(), in.at("pair_sha256").get<std::string>()};

@@ -155,7 +155,13 @@ TEST_CASE("a plan ranks the other systems, as fitted and as read back from the f
 }
 
 TEST_CASE("rectification costs what a dense pass costs, by its period") {
-  const FittedModel& fit = both().model;
+  FittedModel fit = both().model;
+  fit.lent_shares = {.lender = "another pair", .rows = {}};
+  for (const char* p : {"0.9", "0.99"}) {
+    fit.lent_shares.rows.push_back({.strategy = "specattn:p" + std::string(p) + "/d7k1n8/bfs/c1/F*",
+                                    .share = {p == std::string("0.9") ? 0.4 : 0.7, 0.3, 0.8},
+                                    .counted = 1000});
+  }
   const LlmShape target = named_llm_shape("nsa-1b");
   const auto us = [&](const char* text) {
     return predicted_step_us(fit, h200(), target, Strategy::parse(text), 16384);

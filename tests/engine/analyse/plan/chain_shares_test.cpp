@@ -66,6 +66,27 @@ TEST_CASE("a plan's fit has the shares of the pair that it is for") {
   CHECK(fit.chain_shares.empty());
 }
 
+TEST_CASE("the newest other pair that has rows of SpecAttn lends them, by leave") {
+  const std::string third(64, 'e');
+  PairEvidence evidence{.pair = {"mine", kOwn}};
+  evidence.quality_runs = {run_of(kOther, "texts", kSpecAttn, 0.5),
+                           run_of(third, "texts", kSigmoid, 0.9),
+                           run_of(kDense, "texts", kSpecAttn, 0.3)};
+  const KnownPair known = known_of(evidence, "a.db");
+  FittedModel fit;
+  use_pair(known, pair_shape("nsa-1b", {}), {}, /*names_acceptance=*/true, fit);
+  REQUIRE(fit.chain_shares.size() == 1);
+  CHECK(fit.chain_shares[0].share.value == 0.3);
+  REQUIRE(fit.lent_shares.rows.size() == 1);
+  CHECK(fit.lent_shares.rows[0].share.value == 0.5);
+  CHECK_THAT(fit.lent_shares.lender, Catch::Contains("bbbbbbbb"));
+  use_pair(known, pair_shape("nsa-1b", {}), parse_borrowed({"times", "acceptance"}), true, fit);
+  CHECK(fit.lent_shares.rows.empty());
+  // A geometry has none of its own.
+  CHECK(lent_shares_of("", evidence.quality_runs, "a.db").rows[0].share.value == 0.3);
+  CHECK(lent_shares_of("", {run_of(third, "texts", kSigmoid, 0.9)}, "a.db").rows.empty());
+}
+
 TEST_CASE("rows of chains that cannot be read are refused with the database's name") {
   const auto damaged = [](const std::string& rows) {
     KeptQuality run = run_of(kOwn, "texts", kSigmoid, 0.9);
