@@ -105,20 +105,22 @@ struct Work {
 
 // The sweep pair, with those schedules beside F*.
 void plan_pair(Work& work, const std::vector<std::string>& reuse,
-               const std::vector<double>& temperatures) {
+               const std::vector<double>& temperatures, Backend backend) {
   engine::PairSweepShape shape = work.at_hand->shape;
   shape.reuse = reuse;
   shape.temperatures = temperatures;
-  const Backend backend = work.at_hand->backend;
-  work.plan = engine::sweep_from_json(engine::pair_sweep(shape, backend), engine::kPairSweep,
-                                      backend, work.pair.id);
+  work.plan = engine::sweep_from_json(engine::pair_sweep(shape, work.at_hand->backend),
+                                      engine::kPairSweep, backend, work.pair.id);
   work.plan.pair = engine::pair_configuration(work.pair);
 }
 
-Work work_of(const Options& options, Backend backend, bool is_simulated) {
+// The simulator takes a pair's shapes alone: where no folder is named, a sweep's other points.
+Work work_of(const Options& options, Backend backend) {
   const std::string text = sweep_text(options);
   Work work{.plan = engine::sweep_from_json(text, options.sweep, backend)};
-  work.has_pair = engine::wants_pair(work.plan) && !is_simulated;
+  const bool names_pair = !options.model.empty() || !options.demo.empty();
+  work.has_pair = engine::wants_pair(work.plan) && (backend != Backend::kSimulator || names_pair ||
+                                                    options.sweep == engine::kPairSweep);
   if (!work.has_pair) {
     if (!options.model.empty() || !options.prompts.empty()) {
       throw Error(ExitCode::kUsage, "the sweep " + work.plan.name +
@@ -129,8 +131,9 @@ Work work_of(const Options& options, Backend backend, bool is_simulated) {
   }
   work.pair = pair_of(options);
   if (options.sweep == engine::kPairSweep) {
-    work.at_hand.emplace(work.pair, backend);
-    plan_pair(work, engine::reuse_schedules({}), options.temperatures);
+    // Simulated are the points that a GPU is asked for.
+    work.at_hand.emplace(work.pair, backend == Backend::kSimulator ? Backend::kCuda : backend);
+    plan_pair(work, engine::reuse_schedules({}), options.temperatures, backend);
   } else {
     work.plan = engine::sweep_from_json(text, options.sweep, backend, work.pair.id);
     work.plan.pair = engine::pair_configuration(work.pair);
@@ -261,10 +264,10 @@ PairProfileOptions beside_points(const Options& options, const engine::PairAtHan
   return out;
 }
 
-void refuse_quality_options(const Options& options, const Work& work) {
+void refuse_quality_options(const Options& options, const Work& work, bool is_simulated) {
   const bool asks = !options.tasks.empty() || options.questions || options.quality_seconds ||
                     !options.dense.empty();
-  if ((asks || options.quality != "all") && !work.at_hand) {
+  if ((asks || options.quality != "all") && (!work.at_hand || is_simulated)) {
     throw Error(
         ExitCode::kUsage,
         "--quality, --tasks, --questions, --quality-seconds and --dense are of the sweep pair on "
@@ -357,14 +360,16 @@ void write_hardware(const std::vector<PointMeasurement>& points, const CampaignM
 
 // Cold points as nobody watches them, warm ones after their like.
 std::function<PointMeasurement(const PointKey&)> simulator_of(const HardwareSpec& hardware,
-                                                              std::uint64_t seed) {
-  return [machine = engine::memory_machine(hardware), seed](const PointKey& key) {
+                                                              const Work& work) {
+  return [machine = engine::memory_machine(hardware), seed = work.plan.seed,
+          pair = work.has_pair ? &work.pair : nullptr](const PointKey& key) {
     const bool warm = key.cache_state == CacheState::kWarm;
     return engine::simulate_point(
         key, {},
         {.machine = machine,
          .protocol = warm ? engine::collection_warm() : engine::collection_quiet(),
-         .seed = seed});
+         .seed = seed,
+         .pair = pair});
   };
 }
 
@@ -380,12 +385,13 @@ std::optional<HardwareSpec> simulated_hardware(const Options& options, Backend b
   return {};
 }
 
-// Only a GPU has rates that are measured, and is described by them.
-void require_gpu(const SweepPlan& plan, Backend backend, bool is_simulated,
-                 const std::string& hardware_out) {
+// Only a GPU has rates that are measured, and is described by them; its launches can be simulated.
+void require_gpu(const SweepPlan& plan, Backend backend, const std::string& hardware_out) {
+  const bool is_simulated = backend == Backend::kSimulator;
   const bool of_machine =
-      std::any_of(plan.points.begin(), plan.points.end(),
-                  [](const PointKey& key) { return key.workload == WorkloadKind::kMachine; });
+      !is_simulated && std::any_of(plan.points.begin(), plan.points.end(), [](const PointKey& key) {
+        return key.workload == WorkloadKind::kMachine;
+      });
   if (backend != Backend::kCuda && (of_machine || !hardware_out.empty())) {
     throw Error(ExitCode::kEnvironment,
                 (of_machine ? "the sweep " + plan.name + " measures" : "--hardware-out describes") +
@@ -401,7 +407,7 @@ engine::CampaignOptions campaign_of(const Options& options, const Work& work,
   engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
                                    .pair = work.pair};
   if (simulated) {
-    campaign.simulate = simulator_of(*simulated, work.plan.seed);
+    campaign.simulate = simulator_of(*simulated, work);
   }
   return campaign;
 }
@@ -420,21 +426,22 @@ Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
   const Backend backend = engine::resolved_backend(options.backend);
   const std::optional<HardwareSpec> simulated = simulated_hardware(options, backend);
-  Work work = work_of(options, backend, simulated.has_value());
-  refuse_quality_options(options, work);
-  require_gpu(work.plan, backend, simulated.has_value(), options.hardware_out);
+  Work work = work_of(options, backend);
+  refuse_quality_options(options, work, simulated.has_value());
+  require_gpu(work.plan, backend, options.hardware_out);
   engine::require_writable(options.hardware_out);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
+  const bool runs_pair = work.at_hand && !simulated;
   const PairProfileOptions beside =
-      work.at_hand ? beside_points(options, *work.at_hand, shard) : PairProfileOptions();
+      runs_pair ? beside_points(options, *work.at_hand, shard) : PairProfileOptions();
   std::vector<engine::CalibratedSchedule> calibrated;
-  if (work.at_hand) {
+  if (runs_pair) {
     PairProfileOptions calibration = beside;
     calibration.resume = beside.resume || !options.temperatures.empty();  // the tuples are the same
     calibrated = calibrate_pair(store, *work.at_hand, calibration);
-    plan_pair(work, engine::reuse_schedules(calibrated), options.temperatures);
+    plan_pair(work, engine::reuse_schedules(calibrated), options.temperatures, backend);
   }
   const SweepPlan& plan = work.plan;
   CampaignMachine machine =
@@ -469,7 +476,7 @@ Answer run_profile(const Options& options) {
     answer.json["pair"] = {{"name", work.pair.id.name}, {"sha256", work.pair.id.sha256}};
     answer.text = text_of(work.pair.id) + "; " + answer.text;
   }
-  if (work.at_hand) {
+  if (runs_pair) {
     std::optional<PairQualityOutcome> quality;
     if (options.measures_quality()) {
       quality = measure_pair_quality(store, *work.at_hand, calibrated, beside);

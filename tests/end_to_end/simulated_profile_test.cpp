@@ -129,7 +129,42 @@ TEST_CASE("a machine is named for the simulator alone, and must be one") {
   const Scene scene;
   CHECK(scene.profile("--backend cpu --hardware h100-sxm").code == 2);
   CHECK(scene.profile("--backend sim --hardware nothing").code == 2);
-  const std::string calibrate = " --sweep calibrate --backend sim";
-  CHECK(run_versieve("profile --db " + scene.database() + calibrate).code == 4);
+  const std::string described = " --sweep calibrate --backend sim --hardware-out h.json";
+  CHECK(run_versieve("profile --db " + scene.database() + described).code == 4);
   CHECK(!std::filesystem::exists(scene.database()));
+}
+
+TEST_CASE("a machine's copies and launches are simulated, though no machine is described by them") {
+  const TempFolder folder;
+  const std::string sweep = (folder / "machine.json").string();
+  std::ofstream(sweep) << R"({"name": "machine", "grids": [{"workload": "machine", "length": 1024,
+      "rows": 1, "case": ["machine:copy", "machine:launch/c4"], "dtype": "bf16"}]})";
+  const CommandResult simulated = run_versieve("profile --json --backend sim --sweep " + sweep +
+                                               " --db " + (folder / "sim.db").string());
+  REQUIRE(simulated.code == 0);
+  CHECK(nlohmann::json::parse(simulated.out).at("ok") == 2);
+}
+
+TEST_CASE("a trained pair's points are simulated by the shapes in its folder") {
+  const TempFolder folder;
+  const std::string sweep = (folder / "pair.json").string();
+  std::ofstream(sweep) << R"({"name": "own", "grids": [
+      {"workload": "step", "model": "pair", "regime": "code", "split": "test", "context_len": 600,
+       "draft": ["ar", "d3k2n4"], "dtype": "bf16"},
+      {"workload": "attention", "model": "pair", "context_len": 600, "draft": "d3k2n4",
+       "layer": "refresh", "overlap": 0.8, "dtype": "bf16"},
+      {"workload": "acceptance", "regime": "code", "context_len": 600, "draft": "ar"}]})";
+  const CommandResult result = run_versieve("profile --json --backend sim --sweep " + sweep +
+                                            " --db " + (folder / "sim.db").string() + " --model " +
+                                            std::string(VERSIEVE_SOURCE_DIR "/engine/demo/nsa"));
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("ok") == 3);
+  CHECK(json.at("refused") == 1);
+  const std::vector<PointMeasurement> points =
+      db::Store::open((folder / "sim.db").string(), db::OpenMode::kReadOnly).points({});
+  REQUIRE(points.size() == 4);
+  CHECK(!points[0].key.pair.empty());
+  CHECK(points[0].key.model == "demo-nsa");
+  CHECK(points[3].reason.find("acceptance") != std::string::npos);
 }

@@ -5,8 +5,11 @@
 
 namespace versieve::engine {
 
+inline constexpr std::uint64_t kFirstAddress = 1ULL << 30;  // line 0 stays free
+
 class AddressSpace {
  public:
+  explicit AddressSpace(std::uint64_t first = kFirstAddress) : next_(first) {}
   std::uint64_t place(std::int64_t bytes) {
     constexpr std::uint64_t kAlignment = 512;
     const std::uint64_t at = next_;
@@ -15,7 +18,7 @@ class AddressSpace {
   }
 
  private:
-  std::uint64_t next_ = 1ULL << 30;  // line 0 stays free
+  std::uint64_t next_;
 };
 
 }  // namespace versieve::engine

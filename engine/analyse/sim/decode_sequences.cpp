@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/analyse/sim/dense_traces.h"
+#include "engine/analyse/sim/simulated_shape.h"
 #include "engine/measure/sweep/cold_sets.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/measure/sweep/synthetic_draft.h"
@@ -41,7 +42,19 @@ std::vector<std::int32_t> drawn_blocks(const DenseCase& a, std::int64_t active,
   return chosen;
 }
 
-// What the sweep's decode points choose, by the engine's own choice on the CPU.
+// That a run reads of its copy of the cache.
+double touched_of(const DenseCase& a) {
+  double tokens = static_cast<double>(a.shared_keys());
+  if (a.key_block > 0) {
+    tokens = static_cast<double>(static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads *
+                                     a.key_block +
+                                 a.context_len / a.key_block + 1);
+  }
+  return 2.0 * tokens * static_cast<double>(a.token_bytes());
+}
+
+}  // namespace
+
 std::vector<std::int32_t> chosen_by_draft(const Strategy& strategy, std::int64_t context_len,
                                           std::uint64_t seed) {
   const std::unique_ptr<kernels::Ops<float>> ops = make_sweep_ops<float>(false, nullptr, 1);
@@ -57,19 +70,6 @@ std::vector<std::int32_t> chosen_by_draft(const Strategy& strategy, std::int64_t
                        1, {.p = strategy.specattn_p, .chunk = kTokensTogether})
       .front();
 }
-
-// That a run reads of its copy of the cache.
-double touched_of(const DenseCase& a) {
-  double tokens = static_cast<double>(a.shared_keys());
-  if (a.key_block > 0) {
-    tokens = static_cast<double>(static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads *
-                                     a.key_block +
-                                 a.context_len / a.key_block + 1);
-  }
-  return 2.0 * tokens * static_cast<double>(a.token_bytes());
-}
-
-}  // namespace
 
 DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::int64_t context_len,
                         std::int64_t element_bytes, std::uint64_t seed) {
@@ -125,14 +125,15 @@ void append_attention(const DenseCase& a, LaunchSequence& out) {
 }
 
 std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t seed,
-                                             double cold_bytes, std::int64_t most) {
+                                             double cold_bytes, std::int64_t most,
+                                             const PairSource* pair) {
   const Strategy strategy = Strategy::parse(key.strategy);
-  const LlmShape shape = named_llm_shape(key.model);
-  if (const std::string reason = illegal_because(strategy, shape); !reason.empty()) {
-    throw Error(ExitCode::kAnswerNo, reason);
-  }
+  const LlmShape shape = simulated_shape(key, strategy, pair);
   if (strategy.attention == AttentionMethod::kNsa) {
     throw Error(ExitCode::kAnswerNo, "decode points read a dense cache; nsa has attention points");
+  }
+  if (key.workload == WorkloadKind::kRectify && strategy.resa_rectify_every < 1) {
+    throw Error(ExitCode::kAnswerNo, kNoPass);
   }
   DenseCase a =
       key.workload == WorkloadKind::kRectify

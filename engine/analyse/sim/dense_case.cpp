@@ -21,8 +21,8 @@ DenseCase dense_case(const LlmShape& shape, const DraftTree& nodes, std::int64_t
 }
 
 void place_dense_cache(AddressSpace& space, DenseCase& a) {
-  a.at.k = space.place(a.context_len * a.token_bytes());
-  a.at.v = space.place(a.context_len * a.token_bytes());
+  a.at.k = space.place(a.capacity() * a.token_bytes());
+  a.at.v = space.place(a.capacity() * a.token_bytes());
   if (a.key_block > 0) {
     const std::int64_t blocks = a.context_len / a.key_block + 1;
     a.at.kmin = space.place(blocks * a.token_bytes());
@@ -34,7 +34,7 @@ void place_dense_shared(AddressSpace& space, DenseCase& a) {
   const std::int64_t queries = a.num_queries();
   const std::int64_t rows = queries * a.shape.num_heads;
   const std::int64_t chunks = static_cast<std::int64_t>(
-      queries > 1 ? 128.0 : flash_chunks(static_cast<double>(a.shared_keys() + 1)));
+      queries > 1 || a.room > 0 ? 128.0 : flash_chunks(static_cast<double>(a.bound_keys() + 1)));
   a.at.k_tree = space.place(queries * a.token_bytes());
   a.at.v_tree = space.place(queries * a.token_bytes());
   a.at.q = space.place(queries * a.shape.q_width() * a.element_bytes);
@@ -44,6 +44,11 @@ void place_dense_shared(AddressSpace& space, DenseCase& a) {
   a.at.tokens = space.place(static_cast<std::int64_t>(a.tokens.size()) * 4);
   a.at.values = space.place(rows * chunks * a.shape.head_dim * kFloat);
   a.at.states = space.place(rows * chunks * 2 * kFloat);
+  if (a.captures) {
+    a.at.capture = space.place(a.shape.num_heads * a.captured_keys() * kFloat);
+    a.at.capture_tops = space.place(a.shape.num_heads * a.captured_keys() / kCapturedTile * kFloat);
+    a.at.capture_states = space.place(a.shape.num_heads * 2 * kFloat);
+  }
   if (a.key_block > 0) {
     const std::int64_t blocks = a.context_len / a.key_block + 1;
     a.at.scores = space.place(a.shape.num_kv_heads * blocks * kFloat);

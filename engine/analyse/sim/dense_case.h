@@ -23,7 +23,12 @@ struct DenseBuffers {
   std::uint64_t kmin = 0, kmax = 0;               // [M, G, d]
   std::uint64_t scores = 0, indices = 0;          // ReSA's scratch and chosen blocks
   std::uint64_t weights = 0, mask = 0, mass = 0;  // SpecAttn's: [rows, L], [L], [rows]
+  std::uint64_t list_counts = 0;                  // of its list, and of each CTA's part
+  // Of kept weights: [H, keys] float, [H, keys / 64] float, [H, 2] float.
+  std::uint64_t capture = 0, capture_tops = 0, capture_states = 0;
 };
+
+inline constexpr std::int64_t kCapturedTile = 64;  // keys whose weights have a maximum of their own
 
 struct DenseCase {
   LlmShape shape;
@@ -38,6 +43,9 @@ struct DenseCase {
   std::int64_t key_block = 0;        // b of ReSA
   bool launch_by_launch = false;     // of its four parts
   std::vector<std::int32_t> blocks;  // [G, active], ascending in each KV head
+  bool captures = false;             // the newest query's weights are kept (attention_weights)
+  bool counted_later = false;        // the list's length is known to the device alone
+  std::int64_t room = 0;             // tokens that the cache can hold; 0: the context
   DenseBuffers at;
 
   std::int64_t num_queries() const { return static_cast<std::int64_t>(parent.size()); }
@@ -48,6 +56,13 @@ struct DenseCase {
   std::int64_t shared_keys() const {
     return listed ? static_cast<std::int64_t>(tokens.size()) : context_len;
   }
+  // Committed keys by which a launch is cut: those that there may be.
+  std::int64_t bound_keys() const { return counted_later ? context_len : shared_keys(); }
+  // Between two heads' kept weights, in whole tiles, and two rows of the choice's.
+  std::int64_t captured_keys() const {
+    return (capacity() + num_queries() + kCapturedTile - 1) / kCapturedTile * kCapturedTile;
+  }
+  std::int64_t capacity() const { return room == 0 ? context_len : room; }
   // Keys that a query sees, its path's included.
   std::int64_t keys_of(std::int64_t query) const {
     return shared_keys() + depth[static_cast<std::size_t>(query)] + 1;

@@ -6,6 +6,8 @@
 #include "engine/analyse/sim/attention_traces.h"
 #include "engine/analyse/sim/decode_sequences.h"
 #include "engine/analyse/sim/kernel_sequences.h"
+#include "engine/analyse/sim/simulated_shape.h"
+#include "engine/analyse/sim/specattn_sequence.h"
 #include "engine/analyse/sim/step_sequence.h"
 #include "engine/measure/sweep/cold_sets.h"
 #include "engine/measure/sweep/step_point.h"
@@ -21,26 +23,18 @@
 namespace versieve::engine {
 namespace {
 
-// Throws Error(kAnswerNo) for what the engine would refuse.
-Strategy simulated_strategy(const PointKey& key, const LlmShape& shape) {
-  const Strategy strategy = Strategy::parse(key.strategy);
-  if (const std::string reason = illegal_because(strategy, shape); !reason.empty()) {
-    throw Error(ExitCode::kAnswerNo, reason);
-  }
-  return strategy;
-}
-
 DraftTree tree_of(const Strategy& strategy) {
   const DraftTree grown = synthetic_tree(strategy.draft);
   return reordered(grown, traversal_order(grown, strategy.order));
 }
 
+// Of the head that the target's streams feed; SpecAttn's chain is a model's of its own.
 std::optional<DraftCase> draft_of(const Strategy& strategy, const LlmShape& target,
-                                  const PointKey& key) {
-  if (!strategy.draft.speculates()) {
+                                  const PointKey& key, const PairSource* pair) {
+  if (!strategy.draft.speculates() || strategy.attention == AttentionMethod::kSpecAttn) {
     return std::nullopt;
   }
-  const DraftShape draft = draft_shape_for(target);
+  const DraftShape draft = simulated_draft(key, target, pair);
   return DraftCase{.shape = draft,
                    .choice = strategy.draft,
                    .context_len = key.context_len,
@@ -49,9 +43,9 @@ std::optional<DraftCase> draft_of(const Strategy& strategy, const LlmShape& targ
                                  drafts_in_one_launch(draft, target.vocab, strategy.draft)};
 }
 
-AttentionCase attention_of(const PointKey& key) {
-  const LlmShape shape = named_llm_shape(key.model);
-  const Strategy strategy = simulated_strategy(key, shape);
+AttentionCase attention_of(const PointKey& key, const PairSource* pair) {
+  const Strategy strategy = Strategy::parse(key.strategy);
+  const LlmShape shape = simulated_shape(key, strategy, pair);
   if (strategy.attention != AttentionMethod::kNsa) {
     throw Error(ExitCode::kAnswerNo,
                 "attention points are of nsa; decode points read a dense cache");
@@ -67,14 +61,35 @@ AttentionCase attention_of(const PointKey& key) {
   return a;
 }
 
+// Layers over a dense cache. ReSA's choose each their own blocks; SpecAttn's first ones read all,
+// the others the one list that its draft's layer chose.
+std::vector<DenseCase> layers_of(const Strategy& strategy, const LlmShape& shape,
+                                 const PointKey& key, std::uint64_t seed) {
+  std::vector<DenseCase> layers;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    const bool chooses = strategy.attention == AttentionMethod::kSpecAttn;
+    const std::int64_t whole = SpecAttnOptions{}.dense_layers;
+    if (chooses && layer > whole) {
+      layers.push_back(layers.back());
+      continue;
+    }
+    Strategy own = strategy;
+    own.attention = chooses && layer < whole ? AttentionMethod::kDense : strategy.attention;
+    layers.push_back(attended_case(shape, own, key.context_len, bytes_of(key.dtype),
+                                   chooses ? seed : seed + static_cast<std::uint64_t>(layer)));
+    layers.back().counted_later = layers.back().listed;
+  }
+  return layers;
+}
+
 // What counters of a period watch: the pass that ends it, over its tokens, of which the last one's
 // logits are wanted.
-LaunchSequence pass_sequence(const PointKey& key) {
-  const LlmShape shape = named_llm_shape(key.model);
-  const Strategy strategy = simulated_strategy(key, shape);
+LaunchSequence pass_sequence(const PointKey& key, const PairSource* pair) {
+  const Strategy strategy = Strategy::parse(key.strategy);
+  const LlmShape shape = simulated_shape(key, strategy, pair);
   const std::int64_t tokens = strategy.resa_rectify_every;
   if (strategy.attention != AttentionMethod::kResa || tokens < 1) {
-    throw Error(ExitCode::kAnswerNo, "a strategy that never rectifies has no period");
+    throw Error(ExitCode::kAnswerNo, kNoPass);
   }
   const std::int64_t element_bytes = bytes_of(key.dtype);
   const std::vector<DenseCase> dense(static_cast<std::size_t>(shape.layers),
@@ -93,8 +108,8 @@ LaunchSequence pass_sequence(const PointKey& key) {
 
 // Copies of the cache that the sweep rotates through: so many that each is cold again.
 std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
-                          const MemoryMachine& machine) {
-  const LlmShape shape = named_llm_shape(key.model);
+                          const SimulationPlan& plan) {
+  const LlmShape shape = simulated_shape(key, Strategy::parse(key.strategy), plan.pair);
   const traffic::NsaVerifyShape touched{.nsa = shape.nsa,
                                         .num_heads = shape.num_heads,
                                         .num_kv_heads = shape.num_kv_heads,
@@ -103,7 +118,8 @@ std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
                                         .num_queries = key.num_queries,
                                         .element_bytes = bytes_of(key.dtype),
                                         .unique_blocks = known.unique_blocks.value_or(0.0)};
-  return cold_sets(kColdPasses * static_cast<double>(machine.l2_bytes), touched_bytes(touched));
+  return cold_sets(kColdPasses * static_cast<double>(plan.machine.l2_bytes),
+                   touched_bytes(touched));
 }
 
 // The launches on each set of buffers that a timed sample rotates through; of a run that nobody
@@ -116,20 +132,20 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
       plan.protocol.warm_up ? std::numeric_limits<std::int64_t>::max() : plan.protocol.repetitions;
   switch (key.workload) {
     case WorkloadKind::kAttention:
-      return attention_sequences(
-          key, known, plan.seed,
-          std::min(most, rotates ? rotated_sets(key, known, plan.machine) : 1));
+      return attention_sequences(key, known, plan.seed,
+                                 std::min(most, rotates ? rotated_sets(key, known, plan) : 1),
+                                 plan.pair);
     case WorkloadKind::kDecode:
     case WorkloadKind::kRectify:
-      return decode_sequences(key, plan.seed, cold_bytes, most);
+      return decode_sequences(key, plan.seed, cold_bytes, most, plan.pair);
     case WorkloadKind::kStep: {
       std::vector<LaunchSequence> one;
-      one.push_back(step_point_sequence(key, known, plan.seed, true));
+      one.push_back(step_point_sequence(key, known, plan.seed, true, plan.pair));
       return one;
     }
     case WorkloadKind::kRectifiedStep: {
       std::vector<LaunchSequence> one;
-      one.push_back(pass_sequence(key));
+      one.push_back(pass_sequence(key, plan.pair));
       return one;
     }
     case WorkloadKind::kTopk:
@@ -139,8 +155,9 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
     case WorkloadKind::kAcceptance:
       break;
   }
-  throw Error(ExitCode::kAnswerNo,
-              std::string("the simulator has no launches of ") + name_of(key.workload) + " points");
+  throw Error(
+      ExitCode::kAnswerNo,
+      "acceptance is of a pair's weights on texts: the simulator counts what launches move");
 }
 
 // What a sweep's collection runs: uncounted runs on all sets of a timed sample, then the counted.
@@ -161,8 +178,9 @@ CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const Simul
 }  // namespace
 
 std::vector<LaunchSequence> attention_sequences(const PointKey& key, const KnownBlocks& known,
-                                                std::uint64_t seed, std::int64_t sets) {
-  AttentionCase a = attention_of(key);
+                                                std::uint64_t seed, std::int64_t sets,
+                                                const PairSource* pair) {
+  AttentionCase a = attention_of(key, pair);
   a.indices = attended_blocks(a, key.overlap, known, seed);
   AddressSpace space;
   place_shared(space, a);
@@ -177,38 +195,43 @@ std::vector<LaunchSequence> attention_sequences(const PointKey& key, const Known
 }
 
 LaunchSequence step_point_sequence(const PointKey& key, const KnownBlocks& known,
-                                   std::uint64_t seed, bool one_launch) {
-  const LlmShape shape = named_llm_shape(key.model);
-  const Strategy strategy = simulated_strategy(key, shape);
+                                   std::uint64_t seed, bool one_launch, const PairSource* pair) {
+  const Strategy strategy = Strategy::parse(key.strategy);
+  const LlmShape shape = simulated_shape(key, strategy, pair);
+  const std::int64_t element_bytes = bytes_of(key.dtype);
   const bool plain = !strategy.draft.speculates() && strategy.form == NsaForm::kFused;
-  std::vector<DenseCase> dense;
-  for (std::int64_t layer = 0; strategy.attention != AttentionMethod::kNsa && layer < shape.layers;
-       ++layer) {
-    const bool reads_all =
-        strategy.attention == AttentionMethod::kSpecAttn && layer < SpecAttnOptions{}.dense_layers;
-    Strategy own = strategy;
-    own.attention = reads_all ? AttentionMethod::kDense : strategy.attention;
-    dense.push_back(attended_case(shape, own, key.context_len, bytes_of(key.dtype),
-                                  seed + static_cast<std::uint64_t>(layer)));
+  LaunchSequence launches;
+  StepCase step{.shape = shape,
+                .form = strategy.form,
+                .group_size = strategy.group_size,
+                .group_mode = strategy.group_mode,
+                .tree = tree_of(strategy),
+                .context_len = key.context_len,
+                .element_bytes = element_bytes,
+                .overlap = key.overlap,
+                .known = known,
+                .seed = seed,
+                .draft = draft_of(strategy, shape, key, pair),
+                .committed = strategy.draft.speculates() ? kCommittedNodes : 1};
+  if (strategy.attention == AttentionMethod::kNsa) {
+    step.schedule = strategy.schedule_for(shape.layers);
+    step.one_launch = one_launch && plain && key.dtype == Dtype::kBf16 &&
+                      decodes_in_one_launch(shape, key.context_len);
+  } else {
+    step.dense = layers_of(strategy, shape, key, seed);
   }
-  const bool one = one_launch && plain && dense.empty() && key.dtype == Dtype::kBf16 &&
-                   decodes_in_one_launch(shape, key.context_len);
-  return step_sequence(
-      {.shape = shape,
-       .form = strategy.form,
-       .group_size = strategy.group_size,
-       .group_mode = strategy.group_mode,
-       .schedule = dense.empty() ? strategy.schedule_for(shape.layers) : std::string(),
-       .tree = tree_of(strategy),
-       .context_len = key.context_len,
-       .element_bytes = bytes_of(key.dtype),
-       .overlap = key.overlap,
-       .known = known,
-       .seed = seed,
-       .draft = draft_of(strategy, shape, key),
-       .committed = strategy.draft.speculates() ? kCommittedNodes : 1,
-       .one_launch = one,
-       .dense = std::move(dense)});
+  if (strategy.attention == AttentionMethod::kSpecAttn) {
+    step.listed_at = append_specattn({.target = shape,
+                                      .steps = strategy.draft.levels(),
+                                      .context_len = key.context_len,
+                                      .element_bytes = element_bytes,
+                                      .tokens = step.dense.back().tokens},
+                                     launches);
+  }
+  for (std::unique_ptr<LaunchTrace>& launch : step_sequence(step)) {
+    launches.push_back(std::move(launch));
+  }
+  return launches;
 }
 
 PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,

@@ -43,7 +43,11 @@ class PartTrace final : public LaunchTrace {
 class StepBuilder {
  public:
   explicit StepBuilder(const StepCase& step)
-      : s_(step), shape_(step.shape), rows_(step.tree.size()), e_(step.element_bytes) {
+      : s_(step),
+        shape_(step.shape),
+        rows_(step.tree.size()),
+        e_(step.element_bytes),
+        space_(step.memory) {
     hidden_ = place(rows_ * shape_.hidden);
     weighted_ = place(rows_ * shape_.hidden);
     joint_ = place(rows_ * (shape_.q_width() + 2 * shape_.kv_width() + 3 * shape_.num_heads));
@@ -59,6 +63,9 @@ class StepBuilder {
         place_dense_shared(space_, dense_.front());
       } else {
         dense_.back().at = dense_.front().at;
+      }
+      if (layer.listed && step.listed_at != 0) {
+        dense_.back().at.tokens = step.listed_at;
       }
     }
     if (!dense_.empty()) {

@@ -31,6 +31,8 @@ struct StepCase {
   bool one_launch = false;
   // Of a target that reads a dense cache: what each layer attends. Empty: NSA.
   std::vector<DenseCase> dense;
+  std::uint64_t memory = kFirstAddress;  // where its buffers begin
+  std::uint64_t listed_at = 0;           // a list that all listed layers read; 0: each its own
 };
 
 LaunchSequence step_sequence(const StepCase& step);

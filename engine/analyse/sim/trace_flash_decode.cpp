@@ -51,7 +51,7 @@ FlashCut flash_cut(const DenseCase& a, std::int64_t first_query) {
     cut.warps = rows <= 32 ? 2 : rows <= 64 || tall ? 4 : 8;
   }
   cut.row_blocks = ceil_of(rows, cut.rows());
-  cut.splits = std::min(kMostChunks, ceil_of(a.shared_keys() + a.num_queries(), kChunk));
+  cut.splits = std::min(kMostChunks, ceil_of(a.bound_keys() + a.num_queries(), kChunk));
   cut.path_blocks = a.tree ? ceil_of(cut.queries, cut.row_blocks * cut.teams()) : 0;
   return cut;
 }
@@ -95,6 +95,7 @@ class FlashTrace final : public LaunchTrace {
   void append_tile(std::int64_t g, std::int64_t tile, std::int64_t keys_end, std::int64_t query,
                    std::vector<Access>& out) const;
   void append_listed(std::int64_t g, std::int64_t tile, std::vector<Access>& out) const;
+  void append_kept(std::int64_t g, std::int64_t tile, std::vector<Access>& out) const;
   void append_partials(std::int64_t g, std::int64_t first_row, std::int64_t rows, std::int64_t unit,
                        bool last, std::int64_t length, std::int64_t whole_end,
                        std::vector<Access>& out) const;
@@ -105,7 +106,7 @@ class FlashTrace final : public LaunchTrace {
                    std::vector<Access>& out) const;
   std::int64_t chunks() const {  // room of a row
     return a_.num_queries() > 1 ? kMostChunks
-                                : std::min(kMostChunks, ceil_of(a_.shared_keys() + 1, kChunk));
+                                : std::min(kMostChunks, ceil_of(a_.bound_keys() + 1, kChunk));
   }
 
   DenseCase a_;
@@ -197,6 +198,18 @@ void FlashTrace::append_tile(std::int64_t g, std::int64_t tile, std::int64_t key
   }
 }
 
+// The newest query's weights of a tile: its heads' rows by sectors, and what they are measured
+// from.
+void FlashTrace::append_kept(std::int64_t g, std::int64_t tile, std::vector<Access>& out) const {
+  for (std::int64_t head = g * a_.group_heads(); head < (g + 1) * a_.group_heads(); ++head) {
+    const std::int64_t first = head * a_.captured_keys() + tile * kTile;
+    append_sectors(a_.at.capture + static_cast<std::uint64_t>(first * kFloat), kTile * kFloat,
+                   AccessKind::kWrite, out);
+    append_write(a_.at.capture_tops + static_cast<std::uint64_t>(first / kTile * kFloat), kFloat,
+                 out);
+  }
+}
+
 // Of chunks that end by `whole_end`. A warp stores eight sectors of a row at a time, a sector a
 // row.
 void FlashTrace::append_partials(std::int64_t g, std::int64_t first_row, std::int64_t rows,
@@ -238,6 +251,9 @@ bool FlashTrace::append_split(std::int64_t row_block, std::int64_t g, std::int64
   }
   const std::int64_t tile = span.first_tile() + step - 1;
   append_tile(g, tile, span.keys_end, 0, out);
+  if (a_.captures) {
+    append_kept(g, tile, out);
+  }
   const std::int64_t unit_tiles = span.unit / kTile;
   if ((tile + 1) % unit_tiles == 0 || step == span.tiles()) {
     append_partials(g, first_row, cut_.rows(), tile / unit_tiles, step == span.tiles(), span.unit,
@@ -299,7 +315,7 @@ class CombineTrace final : public LaunchTrace {
     const std::int64_t chunks = ceil_of(keys, chunk_keys(keys));
     const std::int64_t room = a_.num_queries() > 1
                                   ? kMostChunks
-                                  : std::min(kMostChunks, ceil_of(a_.shared_keys() + 1, kChunk));
+                                  : std::min(kMostChunks, ceil_of(a_.bound_keys() + 1, kChunk));
     const std::int64_t bytes = a_.shape.head_dim * kFloat;
     if (step == 0) {
       append_read(a_.at.values + static_cast<std::uint64_t>(row * room * bytes), chunks * bytes,
@@ -312,6 +328,11 @@ class CombineTrace final : public LaunchTrace {
       const std::int64_t at = cut_.first_query * a_.shape.num_heads + row;
       append_write(a_.at.out + static_cast<std::uint64_t>(at * a_.row_bytes()), a_.row_bytes(),
                    out);
+      const std::int64_t head = row - (a_.num_queries() - 1) * a_.shape.num_heads;
+      if (a_.captures && head >= 0) {
+        append_write(a_.at.capture_states + static_cast<std::uint64_t>(head * 2 * kFloat),
+                     2 * kFloat, out);
+      }
     }
     return step == 1;
   }
@@ -328,6 +349,9 @@ void append_flash_decode(const DenseCase& a, LaunchSequence& out) {
     const FlashCut cut = flash_cut(a, first);
     out.push_back(std::make_unique<FlashTrace>(a, cut));
     out.push_back(std::make_unique<CombineTrace>(a, cut));
+  }
+  if (a.captures) {
+    append_captured_mean(a, out);
   }
 }
 

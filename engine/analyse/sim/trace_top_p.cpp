@@ -46,7 +46,7 @@ class ThresholdTrace final : public LaunchTrace {
     const std::int64_t steps = (part_ * kFloat + kStepBytes - 1) / kStepBytes;
     if (step < steps * passes) {
       const std::int64_t from = first + step % steps * kStepBytes;
-      append_read(a_.at.weights + static_cast<std::uint64_t>(row * a_.context_len * kFloat + from),
+      append_read(a_.at.weights + static_cast<std::uint64_t>(row * a_.capacity() * kFloat + from),
                   std::min(end, from + kStepBytes) - from, out);
       return true;
     }
@@ -79,7 +79,7 @@ class UnionTrace final : public LaunchTrace {
       append_read(a_.at.mass, rows_ * kFloat, out);
       for (std::int64_t row = 0; row < rows_; ++row) {
         append_read(
-            a_.at.weights + static_cast<std::uint64_t>((row * a_.context_len + first) * kFloat),
+            a_.at.weights + static_cast<std::uint64_t>((row * a_.capacity() + first) * kFloat),
             bytes, out);
       }
     } else if (step == 1) {

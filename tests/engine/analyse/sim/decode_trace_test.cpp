@@ -167,3 +167,77 @@ TEST_CASE("ReSA launch by launch moves what its parts are said to move") {
     CHECK(parts["resa_attend"].unique_read == Approx(attended + queries).epsilon(0.01));
   }
 }
+
+TEST_CASE("a query's weights cost its keys once, or what its attention kept of each head") {
+  for (const std::int64_t context : {1000, 16384, 70000}) {
+    DenseCase a = dense_case(named_llm_shape("dense-1b"), {.parent = {-1}, .depth = {0}}, context);
+    a.captures = true;
+    AddressSpace space;
+    place_dense_shared(space, a);
+    place_dense_cache(space, a);
+    a.at.weights = space.place((context + 1) * 4);
+    const LlmShape& shape = a.shape;
+    const double weights = static_cast<double>((context + 1) * 4);
+    const double heads = static_cast<double>(shape.num_heads);
+    CAPTURE(context);
+
+    LaunchSequence alone;
+    append_attention_weights(a, alone);
+    REQUIRE(alone.size() == 3);
+    const double keys = static_cast<double>((context + 1) * shape.kv_width() * 2);
+    const double q = static_cast<double>(shape.q_width() * 2);
+    const Touched scores = touched_by(*alone[0]);
+    CHECK(scores.unique_read == keys + q);
+    CHECK(scores.written == heads * weights);
+    CHECK(touched_by(*alone[1]).unique_read >= heads * weights);
+    CHECK(touched_by(*alone[1]).written == heads * 8.0);
+    CHECK(touched_by(*alone[2]).unique_read >= heads * (weights + 8.0));
+    CHECK(touched_by(*alone[2]).written == weights);
+
+    LaunchSequence beside;
+    append_attention(a, beside);
+    REQUIRE(beside.size() == 3);  // attends, merges, and means what was kept
+    LaunchSequence without;
+    DenseCase plain = a;
+    plain.captures = false;
+    append_attention(plain, without);
+    const double tiles = static_cast<double>((context + 1 + 63) / 64);
+    CHECK(touched_by(*beside[0]).unique_read == touched_by(*without[0]).unique_read);
+    CHECK(touched_by(*beside[0]).written - touched_by(*without[0]).written ==
+          heads * tiles * (64.0 * 4 + 4));
+    CHECK(touched_by(*beside[1]).written - touched_by(*without[1]).written == heads * 8.0);
+    const Touched mean = touched_by(*beside[2]);
+    CHECK(beside[2]->shape().path == "attention_weights");
+    CHECK(mean.keys == 0.0);
+    CHECK(mean.written == weights);
+    CHECK(mean.unique_read >= heads * weights);
+    CHECK(mean.unique_read <= heads * (weights + tiles * 4 + 8 + 64 + 32));
+  }
+}
+
+TEST_CASE("a strategy that never rectifies has no pass to simulate") {
+  const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h100-sxm"))};
+  PointKey key = decode_key("resa:b16p0.1f0/ar", 4096);
+  for (const WorkloadKind workload : {WorkloadKind::kRectify, WorkloadKind::kRectifiedStep}) {
+    key.workload = workload;
+    const PointMeasurement point = simulate_point(key, {}, plan);
+    CHECK(point.status == PointStatus::kRefused);
+    CHECK(point.reason == "a strategy that never rectifies has no pass");
+  }
+}
+
+TEST_CASE("a list takes the mask twice and leaves the chosen tokens") {
+  DenseCase a{.context_len = 10000, .listed = true, .tokens = {0, 1, 4095, 4096, 9000, 9999}};
+  AddressSpace space;
+  a.at.mask = space.place(40000);
+  a.at.tokens = space.place(40000);
+  a.at.list_counts = space.place(64);
+  LaunchSequence launches;
+  append_token_list(a, launches);
+  REQUIRE(launches.size() == 2);
+  CHECK(launches[0]->shape().ctas == 3);  // of 4,096 tokens
+  CHECK(touched_by(*launches[0]).read == 40000.0);
+  CHECK(touched_by(*launches[0]).written == 3 * 4.0);
+  CHECK(touched_by(*launches[1]).read == 40000.0 + (0 + 1 + 2) * 4.0);
+  CHECK(touched_by(*launches[1]).written == 7 * 4.0);  // the tokens and how many they are
+}

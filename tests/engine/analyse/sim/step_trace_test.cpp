@@ -6,6 +6,7 @@
 #include "engine/analyse/sim/step_sequence.h"
 #include "engine/analyse/sim/trace_linear.h"
 #include "model/words/error.h"
+#include "tests/engine/analyse/sim/touched.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -89,6 +90,43 @@ TEST_CASE("a step over a dense cache commits its token's rows once for all layer
     CHECK(counts["copy_rows"] == 2);
     CHECK(counts["decode_layers"] == 0);
   }
+}
+
+TEST_CASE("a step of SpecAttn runs its draft model, chooses, and verifies over one list") {
+  PointKey key = step_key("specattn:p0.9/d3k1n4/bfs/c1/F*", 4096);
+  key.model = "dense-1b";
+  const LaunchSequence launches = step_point_sequence(key, {}, 1, true);
+  std::map<std::string, int> counts;
+  std::map<std::string, std::size_t> last;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    counts[launches[i]->shape().path] += 1;
+    last[launches[i]->shape().path] = i;
+  }
+  CHECK(counts["attention_weights"] == 3);  // a pass of the draft each
+  CHECK(counts["top_p"] == 2);
+  CHECK(counts["token_list"] == 2);
+  CHECK(counts["flash_decode"] == 3 + 16);
+  CHECK(counts["linear"] == 3 * 5 + 65);
+  CHECK(last["attention_weights"] < last["top_p"]);
+  CHECK(last["top_p"] < last["token_list"]);
+  // Passes after each other read the same weights: a stream of them is a draft's once.
+  std::vector<Access> first, second;
+  const auto nth = [&](const char* path, int n) -> const LaunchTrace& {
+    for (const auto& launch : launches) {
+      if (launch->shape().path == path && n-- == 0) {
+        return *launch;
+      }
+    }
+    throw std::runtime_error("no such launch");
+  };
+  nth("linear", 0).append_step(0, 0, first);
+  nth("linear", 5).append_step(0, 0, second);
+  CHECK(first == second);
+  // The two first layers read all, the others the list.
+  const auto tokens_of = [&](int n) { return touched_by(nth("flash_decode", n)).keys; };
+  CHECK(tokens_of(3) == tokens_of(4));
+  CHECK(tokens_of(5) < 0.8 * tokens_of(4));
+  CHECK(tokens_of(18) == tokens_of(5));
 }
 
 TEST_CASE("of a long history only the end is run, and it leaves what all of it leaves") {
