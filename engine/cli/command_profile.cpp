@@ -13,6 +13,7 @@
 #include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/measured_selections.h"
 #include "engine/cli/output.h"
 #include "engine/cli/pair_profile.h"
 #include "engine/cli/progress_text.h"
@@ -54,6 +55,7 @@ struct Options {
   std::vector<std::string> prompts;
   std::string hardware_out;
   std::optional<std::string> hardware;  // of backend sim
+  std::string selections;               // likewise: a database
   std::vector<double> temperatures;     // of the sweep pair
   std::string quality = "all";          // of the sweep pair: or none
   std::vector<std::string> tasks;       // empty: the shipped ones
@@ -273,7 +275,7 @@ void refuse_quality_options(const Options& options, const Work& work, bool is_si
         "--quality, --tasks, --questions, --quality-seconds and --dense are of the sweep pair on "
         "this machine");
   }
-  if (!options.temperatures.empty() && (asks || options.quality == "only" || !work.at_hand)) {
+  if (!options.temperatures.empty() && (asks || options.quality == "only" || !work.at_hand || is_simulated)) {
     throw Error(ExitCode::kUsage,
                 "--temperature is of the sweep pair on this machine, and measures what texts yield "
                 "alone: leave out --quality only, --tasks, --questions, --quality-seconds and "
@@ -360,16 +362,19 @@ void write_hardware(const std::vector<PointMeasurement>& points, const CampaignM
 
 // Cold points as nobody watches them, warm ones after their like.
 std::function<PointMeasurement(const PointKey&)> simulator_of(const HardwareSpec& hardware,
-                                                              const Work& work) {
+                                                              const Work& work,
+                                                              const std::string& selections) {
   return [machine = engine::memory_machine(hardware), seed = work.plan.seed,
-          pair = work.has_pair ? &work.pair : nullptr](const PointKey& key) {
+          pair = work.has_pair ? &work.pair : nullptr,
+          choice = measured_choice(selections)](const PointKey& key) {
     const bool warm = key.cache_state == CacheState::kWarm;
     return engine::simulate_point(
         key, {},
         {.machine = machine,
          .protocol = warm ? engine::collection_warm() : engine::collection_quiet(),
          .seed = seed,
-         .pair = pair});
+         .pair = pair,
+         .choice = &choice});
   };
 }
 
@@ -377,9 +382,11 @@ std::optional<HardwareSpec> simulated_hardware(const Options& options, Backend b
   if (backend == Backend::kSimulator) {
     return engine::load_hardware(options.hardware.value_or("h200-sxm"));
   }
-  if (options.hardware) {
+  if (options.hardware || !options.selections.empty()) {
     throw Error(ExitCode::kUsage,
-                std::string("--hardware names the machine that --backend sim simulates; ") +
+                std::string(options.hardware ? "--hardware names the machine that --backend sim "
+                                               "simulates; "
+                                             : "--selections are of --backend sim; ") +
                     name_of(backend) + " measures this one");
   }
   return {};
@@ -407,7 +414,7 @@ engine::CampaignOptions campaign_of(const Options& options, const Work& work,
   engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
                                    .pair = work.pair};
   if (simulated) {
-    campaign.simulate = simulator_of(*simulated, work);
+    campaign.simulate = simulator_of(*simulated, work, options.selections);
   }
   return campaign;
 }
@@ -503,6 +510,9 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
   app.add_option("--backend", options->backend, "auto, cuda, cpu or sim");
   app.add_option("--hardware", options->hardware,
                  "machine that --backend sim simulates: catalogue key or JSON file (h200-sxm)");
+  app.add_option("--selections", options->selections,
+                 "of --backend sim: database whose points of the sweep selections say how much "
+                 "SpecAttn reads; a synthetic law if left out");
   app.add_option("--shard", options->shard, "i/n: every n-th point, from the i-th (from 1)");
   CLI::Option* const model = app.add_option(
       "--model", options->model,

@@ -14,6 +14,7 @@
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/analyse/sim/validation.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/measured_selections.h"
 #include "engine/cli/output.h"
 #include "model/words/draft_tree.h"
 #include "model/words/kernel_case.h"
@@ -28,7 +29,7 @@ struct Options {
   std::string cache_state = name_of(CacheState::kColdRotate);
   std::int64_t context_len = 16384;
   double overlap = 0.8;
-  std::string database, kind, workload = "attention";
+  std::string database, kind, workload = "attention", selections;
   bool check = false;
   std::int64_t rows = 1;
   std::int64_t every = 1;
@@ -111,10 +112,12 @@ Answer run_one(const Options& options) {
   } else if (key.num_queries > 1) {
     key.overlap = options.overlap;
   }
+  const engine::MeasuredChoice choice = measured_choice(options.selections);
   const engine::SimulationPlan plan{
       .machine = engine::memory_machine(engine::load_hardware(hardware)),
       .protocol = key.cache_state == CacheState::kWarm ? engine::collection_warm()
-                                                       : engine::collection_quiet()};
+                                                       : engine::collection_quiet(),
+      .choice = &choice};
   const PointMeasurement point = engine::simulate_point(key, {}, plan);
   if (point.status != PointStatus::kOk) {
     throw Error(ExitCode::kAnswerNo, point.reason);
@@ -367,6 +370,8 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--rows", options->rows, "of scores or logits: topk, sampling, machine")
       ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--selections", options->selections,
+                 "database whose points of the sweep selections say how much SpecAttn reads");
   app.add_option("--overlap", options->overlap, "of neighbouring queries' blocks")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--cache-state", options->cache_state, "what L2 holds before: cold_rotate, warm")

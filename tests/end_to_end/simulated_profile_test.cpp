@@ -168,3 +168,27 @@ TEST_CASE("a trained pair's points are simulated by the shapes in its folder") {
   CHECK(points[0].key.model == "demo-nsa");
   CHECK(points[3].reason.find("acceptance") != std::string::npos);
 }
+
+TEST_CASE("SpecAttn reads what the shipped selections say, and whoever has none is told") {
+  const std::string asked =
+      "simulate --json --workload decode --model dense-1b --context 2048 --strategy "
+      "'specattn:p0.9/d7k1n8/bfs/c1/F*'";
+  const std::string shipped = std::string(VERSIEVE_SOURCE_DIR "/db/measured/") + "selections.db";
+  const auto read_by = [](const CommandResult& result) {
+    REQUIRE(result.code == 0);
+    const nlohmann::json ranges = nlohmann::json::parse(result.out).at("ranges");
+    for (const nlohmann::json& range : ranges) {
+      if (range.at("path") == "flash_decode") {
+        return range.at("counters").at("dram__bytes_read.sum").get<double>();
+      }
+    }
+    return 0.0;
+  };
+  const double measured = read_by(run_versieve(asked + " --selections " + shipped));
+  CHECK(measured > 1.5 * read_by(run_versieve(asked)));
+  CHECK(measured == Approx(2048 * 2048 * 0.94).epsilon(0.06));  // bytes of a token, of 2,048
+  const CommandResult none = run_versieve(
+      asked + " --selections " + std::string(VERSIEVE_SOURCE_DIR "/db/measured/h100-terms.db"));
+  CHECK(none.code == 1);
+  CHECK(none.err.find("selections") != std::string::npos);
+}

@@ -72,7 +72,8 @@ std::vector<std::int32_t> chosen_by_draft(const Strategy& strategy, std::int64_t
 }
 
 DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::int64_t context_len,
-                        std::int64_t element_bytes, std::uint64_t seed) {
+                        std::int64_t element_bytes, std::uint64_t seed,
+                        const MeasuredChoice* choice) {
   if (strategy.attention == AttentionMethod::kResa && strategy.draft.speculates()) {
     throw Error(ExitCode::kAnswerNo, "the simulator has traces of ReSA's plain steps only");
   }
@@ -89,6 +90,11 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
       break;
     case AttentionMethod::kSpecAttn:
       a.listed = true;
+      if (const std::optional<double> share =
+              choice == nullptr ? std::nullopt : choice->share(strategy, context_len)) {
+        a.tokens = tokens_of_share(*share, context_len, seed);
+        break;
+      }
       a.tokens = chosen_by_draft(strategy, context_len, seed);
       break;
     case AttentionMethod::kDense:
@@ -126,7 +132,7 @@ void append_attention(const DenseCase& a, LaunchSequence& out) {
 
 std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t seed,
                                              double cold_bytes, std::int64_t most,
-                                             const PairSource* pair) {
+                                             const PairSource* pair, const MeasuredChoice* choice) {
   const Strategy strategy = Strategy::parse(key.strategy);
   const LlmShape shape = simulated_shape(key, strategy, pair);
   if (strategy.attention == AttentionMethod::kNsa) {
@@ -138,7 +144,7 @@ std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t 
   DenseCase a =
       key.workload == WorkloadKind::kRectify
           ? rewritten_case(shape, strategy.resa_rectify_every, key.context_len, bytes_of(key.dtype))
-          : attended_case(shape, strategy, key.context_len, bytes_of(key.dtype), seed);
+          : attended_case(shape, strategy, key.context_len, bytes_of(key.dtype), seed, choice);
   const std::int64_t rows = strategy.draft.levels();
   AddressSpace space;
   place_dense_shared(space, a);

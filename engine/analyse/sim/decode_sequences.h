@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/analyse/sim/dense_case.h"
+#include "engine/analyse/sim/measured_choice.h"
 #include "engine/analyse/sim/simulated_run.h"
 #include "engine/measure/sweep/pair_source.h"
 #include "model/words/measurement.h"
@@ -14,8 +15,10 @@ inline constexpr const char* kNoPass = "a strategy that never rectifies has no p
 
 // What a layer of that strategy attends over, buffers not placed: ReSA's blocks are drawn,
 // SpecAttn's tokens are those that the sweep of that seed chooses.
+// `choice`: measured, in the place of that law where it knows the strategy; or null.
 DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::int64_t context_len,
-                        std::int64_t element_bytes, std::uint64_t seed);
+                        std::int64_t element_bytes, std::uint64_t seed,
+                        const MeasuredChoice* choice = nullptr);
 // Tokens that SpecAttn chooses of that context, ascending: the engine's own choice on the CPU.
 std::vector<std::int32_t> chosen_by_draft(const Strategy& strategy, std::int64_t context_len,
                                           std::uint64_t seed);
@@ -29,6 +32,7 @@ void append_attention(const DenseCase& a, LaunchSequence& out);
 // `most`: so many that `cold_bytes` pass between two uses of one.
 std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t seed,
                                              double cold_bytes, std::int64_t most,
-                                             const PairSource* pair = nullptr);
+                                             const PairSource* pair = nullptr,
+                                             const MeasuredChoice* choice = nullptr);
 
 }  // namespace versieve::engine

@@ -64,7 +64,8 @@ AttentionCase attention_of(const PointKey& key, const PairSource* pair) {
 // Layers over a dense cache. ReSA's choose each their own blocks; SpecAttn's first ones read all,
 // the others the one list that its draft's layer chose.
 std::vector<DenseCase> layers_of(const Strategy& strategy, const LlmShape& shape,
-                                 const PointKey& key, std::uint64_t seed) {
+                                 const PointKey& key, std::uint64_t seed,
+                                 const MeasuredChoice* choice) {
   std::vector<DenseCase> layers;
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
     const bool chooses = strategy.attention == AttentionMethod::kSpecAttn;
@@ -76,7 +77,8 @@ std::vector<DenseCase> layers_of(const Strategy& strategy, const LlmShape& shape
     Strategy own = strategy;
     own.attention = chooses && layer < whole ? AttentionMethod::kDense : strategy.attention;
     layers.push_back(attended_case(shape, own, key.context_len, bytes_of(key.dtype),
-                                   chooses ? seed : seed + static_cast<std::uint64_t>(layer)));
+                                   chooses ? seed : seed + static_cast<std::uint64_t>(layer),
+                                   choice));
     layers.back().counted_later = layers.back().listed;
   }
   return layers;
@@ -137,10 +139,10 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
                                  plan.pair);
     case WorkloadKind::kDecode:
     case WorkloadKind::kRectify:
-      return decode_sequences(key, plan.seed, cold_bytes, most, plan.pair);
+      return decode_sequences(key, plan.seed, cold_bytes, most, plan.pair, plan.choice);
     case WorkloadKind::kStep: {
       std::vector<LaunchSequence> one;
-      one.push_back(step_point_sequence(key, known, plan.seed, true, plan.pair));
+      one.push_back(step_point_sequence(key, known, plan.seed, true, plan.pair, plan.choice));
       return one;
     }
     case WorkloadKind::kRectifiedStep: {
@@ -195,7 +197,8 @@ std::vector<LaunchSequence> attention_sequences(const PointKey& key, const Known
 }
 
 LaunchSequence step_point_sequence(const PointKey& key, const KnownBlocks& known,
-                                   std::uint64_t seed, bool one_launch, const PairSource* pair) {
+                                   std::uint64_t seed, bool one_launch, const PairSource* pair,
+                                   const MeasuredChoice* choice) {
   const Strategy strategy = Strategy::parse(key.strategy);
   const LlmShape shape = simulated_shape(key, strategy, pair);
   const std::int64_t element_bytes = bytes_of(key.dtype);
@@ -218,7 +221,7 @@ LaunchSequence step_point_sequence(const PointKey& key, const KnownBlocks& known
     step.one_launch = one_launch && plain && key.dtype == Dtype::kBf16 &&
                       decodes_in_one_launch(shape, key.context_len);
   } else {
-    step.dense = layers_of(strategy, shape, key, seed);
+    step.dense = layers_of(strategy, shape, key, seed, choice);
   }
   if (strategy.attention == AttentionMethod::kSpecAttn) {
     step.listed_at = append_specattn({.target = shape,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/analyse/sim/attended_blocks.h"
+#include "engine/analyse/sim/measured_choice.h"
 #include "engine/analyse/sim/simulated_run.h"
 #include "engine/measure/sweep/pair_source.h"
 
@@ -14,6 +15,7 @@ struct SimulationPlan {
   CollectionProtocol protocol;
   std::uint64_t seed = 1;            // of the sweep
   const PairSource* pair = nullptr;  // whose points bear its hash: shapes are read in its folder
+  const MeasuredChoice* choice = nullptr;  // what SpecAttn reads, in the place of a synthetic law
 };
 
 // A step that drafts is the one that the host leads, or that of a pair whose draft runs in one
@@ -34,6 +36,7 @@ std::vector<LaunchSequence> attention_sequences(const PointKey& key, const Known
 // likewise.
 LaunchSequence step_point_sequence(const PointKey& key, const KnownBlocks& known,
                                    std::uint64_t seed, bool one_launch,
-                                   const PairSource* pair = nullptr);
+                                   const PairSource* pair = nullptr,
+                                   const MeasuredChoice* choice = nullptr);
 
 }  // namespace versieve::engine

@@ -63,6 +63,22 @@ constexpr std::string_view kDemoAcceptance = R"({
      "draft": "d6k8n64", "order": ["bfs", "dfs"], "group": ["c4a", "c8a"]}
   ]})";
 
+// A dense pair on held-out text: what ReSA's queries and the steps of SpecAttn's draft share of
+// what they choose.
+constexpr std::string_view kSelections = R"({
+  "name": "selections", "prompts": 1, "new_tokens": 64,
+  "grids": [
+    {"workload": "acceptance", "regime": "prose", "context_len": [1024, 2048], "dtype": "f32",
+     "strategy": ["resa:b16p0.1f32/ar", "resa:b64p0.1f32/ar",
+                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*"]},
+    {"workload": "acceptance", "regime": "code", "context_len": [1024, 2048], "dtype": "f32",
+     "strategy": ["resa:b16p0.1f32/ar", "resa:b64p0.1f32/ar",
+                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*"]},
+    {"workload": "acceptance", "regime": "plan", "context_len": [1024, 2048], "dtype": "f32",
+     "strategy": ["resa:b16p0.1f32/ar", "resa:b64p0.1f32/ar",
+                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*"]}
+  ]})";
+
 // The vanilla form, counted after warm-up.
 constexpr std::string_view kH200Vanilla = R"({
   "name": "h200-vanilla", "trace_repetitions": 2, "counter_repetitions": 1,
@@ -364,11 +380,12 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 15> kBuiltIn = {{
+constexpr std::array<BuiltIn, 16> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
+    {"selections", kSelections},
     {"h200-vanilla", kH200Vanilla},
     {"h200-fused", kH200Fused},
     {"h200-contexts", kH200Contexts},

@@ -21,6 +21,11 @@ bool is_step(WorkloadKind workload) {
   return workload == WorkloadKind::kStep || workload == WorkloadKind::kRectifiedStep;
 }
 
+// A pair's weights on a text that the point names.
+bool reads_text(WorkloadKind workload) {
+  return workload == WorkloadKind::kAcceptance;
+}
+
 struct NamedGrid {
   WorkloadKind workload = WorkloadKind::kDecode;
   Texts model, text, dtype, cache_state, launch;
@@ -43,19 +48,21 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
   NamedGrid grid;
   grid.workload = workload_kind(fields.value<std::string>("workload", "attention"));
   const bool kernel = is_kernel(grid.workload);
-  const bool step = is_step(grid.workload);
+  const bool reads = reads_text(grid.workload);
+  const bool step = is_step(grid.workload) || reads;
   const char* const text = kernel ? "case" : "strategy";
   const char* const length = kernel ? "length" : "context_len";
   grid.text = fields.axis<std::string>(text, {});
   if (grid.text.empty()) {
     throw Error(ExitCode::kBadInput, where + ": '" + text + "' is missing");
   }
-  grid.model = kernel ? Texts{"kernel"} : fields.axis<std::string>("model", {"dense-1b"});
+  grid.model = kernel ? Texts{"kernel"}
+                      : fields.axis<std::string>("model", {reads ? kPairModel : "dense-1b"});
   grid.rows = kernel ? fields.axis<std::int64_t>("rows", {1}) : Counts{0};
   grid.length = fields.axis<std::int64_t>(length, {4096});
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>("cache_state", {step ? "as_is" : "cold_rotate"});
-  grid.launch = fields.axis<std::string>("launch", {"graph"});
+  grid.launch = fields.axis<std::string>("launch", {reads ? "stream" : "graph"});
   if (is_of_pair(grid.model, where) && step) {
     grid.regime = fields.value<std::string>("regime", text_regimes().front());
     grid.split = fields.value<std::string>("split", "calibration");
@@ -123,7 +130,9 @@ bool names_points(const nlohmann::json& grid) {
       grid.is_object() && grid.contains("workload") && grid.at("workload").is_string()
           ? grid.at("workload").get<std::string>()
           : "";
-  const bool step = workload == name_of(WorkloadKind::kStep) && grid.contains("strategy");
+  const bool step = (workload == name_of(WorkloadKind::kStep) ||
+                     workload == name_of(WorkloadKind::kAcceptance)) &&
+                    grid.contains("strategy");
   return step || workload == name_of(WorkloadKind::kDecode) ||
          workload == name_of(WorkloadKind::kRectify) ||
          workload == name_of(WorkloadKind::kRectifiedStep) ||

@@ -53,6 +53,15 @@ void BlockAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer)
   ensure_count(*ops_, active_, shape_.layers * indices);
   p.indices = active_.data() + layer * indices;
   ops_->resa_decode(p);
+  selected_ = indices;
+}
+
+template <class T>
+std::vector<std::int32_t> BlockAttention<T>::selected_blocks(std::int64_t layer) const {
+  std::vector<std::int32_t> blocks(static_cast<std::size_t>(selected_));
+  ops_->download(blocks.data(), active_.data() + layer * selected_,
+                 blocks.size() * sizeof(std::int32_t));
+  return blocks;
 }
 
 template class BlockAttention<double>;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "engine/run/model/attention_step.h"
 #include "engine/run/model/block_key_cache.h"
@@ -28,12 +29,15 @@ class BlockAttention {
                      std::int64_t tokens);
   // REQUIRES: one node, kept keys of the selection's block size.
   void attend(const AttentionStep<T>& step, std::int64_t layer);
+  // [G, n], ascending: what that layer attended last. Waits.
+  std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;
 
  private:
   kernels::Ops<T>* ops_;
   LlmShape shape_;
   std::optional<BlockKeyCache<T>> keys_;
   kernels::OpsBuffer<T, std::int32_t> active_;  // [layers, G, count]: attended blocks
+  std::int64_t selected_ = 0;                   // G times count, of the last attention
 };
 
 }  // namespace versieve::engine

@@ -87,7 +87,8 @@ class Target {
   // Room for the captured streams of that many nodes, to be filled by hand.
   T* reserve_captured(std::int64_t nodes);
   std::vector<std::int32_t> selected_blocks(std::int64_t layer) const {  // [N, G, n]
-    return nsa_.selected_blocks(layer, node_count());
+    return options_.resa ? blocks_.selected_blocks(layer)
+                         : nsa_.selected_blocks(layer, node_count());
   }
   // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
   std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const {

@@ -241,3 +241,34 @@ TEST_CASE("a list takes the mask twice and leaves the chosen tokens") {
   CHECK(touched_by(*launches[1]).read == 40000.0 + (0 + 1 + 2) * 4.0);
   CHECK(touched_by(*launches[1]).written == 7 * 4.0);  // the tokens and how many they are
 }
+
+TEST_CASE("what SpecAttn was measured to read takes the place of a synthetic law") {
+  const auto point = [](const std::string& strategy, std::int64_t context, double runs) {
+    PointMeasurement measured{.key = decode_key(strategy, context)};
+    measured.key.workload = WorkloadKind::kAcceptance;
+    measured.unique_blocks = runs;
+    return measured;
+  };
+  const std::string asked = "specattn:p0.9/d7k1n8/bfs/c1/F*";
+  const MeasuredChoice choice({point(asked, 1024, 32.0), point(asked, 4096, 64.0),
+                               point(asked, 4096, 128.0), point("resa:b16p0.1f32/ar", 4096, 16.0),
+                               point("specattn:p0.97/d7k1n8/bfs/c1/F*", 4096, 256.0)});
+  CHECK(*choice.share(Strategy::parse(asked), 1500) == Approx(0.5));
+  CHECK(*choice.share(Strategy::parse(asked), 65536) == Approx(0.375));  // mean of 4096's two
+  CHECK(!choice.share(Strategy::parse("specattn:p0.9/d3k1n4/bfs/c1/F*"), 4096));
+  CHECK(!choice.share(Strategy::parse("specattn:p0.95/d7k1n8/bfs/c1/F*"), 4096));
+  CHECK(MeasuredChoice({point("resa:b16p0.1f32/ar", 4096, 16.0)}).empty());
+
+  const LlmShape shape = named_llm_shape("dense-1b");
+  const DenseCase a = attended_case(shape, Strategy::parse(asked), 65536, 2, 1, &choice);
+  CHECK(a.tokens.size() == 24576);
+  CHECK(std::is_sorted(a.tokens.begin(), a.tokens.end()));
+  for (std::size_t i = 0; i < a.tokens.size(); i += 16) {
+    REQUIRE(a.tokens[i] % 16 == 0);
+    REQUIRE(a.tokens[i + 15] == a.tokens[i] + 15);
+  }
+  // Nobody measured that one: the sweep's own weights choose.
+  const Strategy other = Strategy::parse("specattn:p0.95/d7k1n8/bfs/c1/F*");
+  CHECK(attended_case(shape, other, 4096, 2, 1, &choice).tokens ==
+        attended_case(shape, other, 4096, 2, 1).tokens);
+}
