@@ -8,29 +8,21 @@
 #include "model/words/assert.h"
 
 namespace versieve::engine {
-namespace {
-
-// Of a set, for lines that leave first: 8.4 MB of them read again and again keep 52 % of 50 MiB and
-// 63 % of 60 (machine:gemm/k2048m2048, warm, 2026-11-25 and 22), which three ways in order give.
-constexpr std::uint64_t kFirstWays = 3;
-// Fills of a set after which a line that nobody asked for is replaced like one that leaves first:
-// of a draft's window 90 and 98 % are there again after 84 and 70 fills of weights, 32 and 72 %
-// after 209 and 175 (tree_attention of h200-fused-step, H100 and H200).
-constexpr std::uint64_t kForgottenFills = 192;
-
-}  // namespace
-
-L2Partition::L2Partition(std::int64_t bytes, std::int64_t ways, std::int64_t victim_ways,
-                         std::int64_t dirty_ways)
-    : sets_(static_cast<std::uint64_t>(bytes) / kLineBytes / static_cast<std::uint64_t>(ways)),
-      ways_(static_cast<std::uint64_t>(ways)),
-      victim_ways_(static_cast<std::uint64_t>(victim_ways)),
-      dirty_ways_(static_cast<std::uint64_t>(dirty_ways)),
+L2Partition::L2Partition(std::int64_t bytes, const L2Policy& policy)
+    : sets_(static_cast<std::uint64_t>(bytes) / kLineBytes /
+            static_cast<std::uint64_t>(policy.ways)),
+      ways_(static_cast<std::uint64_t>(policy.ways)),
+      victim_ways_(static_cast<std::uint64_t>(policy.victim_ways)),
+      dirty_ways_(static_cast<std::uint64_t>(policy.dirty_ways)),
+      first_ways_(static_cast<std::uint64_t>(policy.first_ways)),
+      forgotten_fills_(static_cast<std::uint64_t>(policy.forgotten_fills)),
       entries_(sets_ * ways_, 0),
       fills_(sets_, 0) {
   VERSIEVE_ASSERT(sets_ > 0, "a partition has at least one set");
-  VERSIEVE_ASSERT(dirty_ways >= 1 && dirty_ways <= ways, "a store makes a line dirty");
-  VERSIEVE_ASSERT(victim_ways >= 1 && victim_ways <= ways, "a victim is one of the ways");
+  VERSIEVE_ASSERT(dirty_ways_ >= 1 && dirty_ways_ <= ways_, "a store makes a line dirty");
+  VERSIEVE_ASSERT(victim_ways_ >= 1 && victim_ways_ <= ways_, "a victim is one of the ways");
+  VERSIEVE_ASSERT(first_ways_ >= 1, "a line that leaves first has a place");
+  VERSIEVE_ASSERT(forgotten_fills_ <= kUsedMask, "an entry counts so many fills");
 }
 
 std::uint64_t L2Partition::victim_of(const std::uint64_t* set, std::uint64_t fills, LineStay stay) {
@@ -52,10 +44,10 @@ std::uint64_t L2Partition::victim_of(const std::uint64_t* set, std::uint64_t fil
     return first;
   }
   if (first_count > 0 && other < ways_ &&
-      ((fills - (set[other] >> kUsedShift)) & kUsedMask) > kForgottenFills) {
+      ((fills - (set[other] >> kUsedShift)) & kUsedMask) > forgotten_fills_) {
     return other;
   }
-  if (first_count >= std::min(ways_, kFirstWays)) {
+  if (first_count >= std::min(ways_, first_ways_)) {
     return first;
   }
   const std::uint64_t drawn = ways_ - 1 - (victim_ways_ > 1 ? random() % victim_ways_ : 0);

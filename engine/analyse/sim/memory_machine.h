@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/analyse/sim/l2_cache.h"
 #include "model/words/hardware.h"
 
 namespace versieve::engine {
@@ -26,9 +27,7 @@ struct MemoryMachine {
   // L2: partitions that each serve half of the SMs and are the home of half of the lines.
   std::int64_t l2_bytes = 60LL << 20;
   std::int64_t l2_partitions = 2;
-  std::int64_t l2_ways = 16;
-  std::int64_t victim_ways = 6;  // a fill replaces one of the least recent ways, at random
-  std::int64_t dirty_ways = 10;  // a set writes its oldest dirty line back before it has more
+  L2Policy l2_policy;
   double l2_hit_cycles = 288.0;
   double fabric_cycles = 200.0;  // more, where the other partition is asked
 

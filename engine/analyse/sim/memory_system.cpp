@@ -39,8 +39,7 @@ MemorySystem::MemorySystem(const MemoryMachine& machine) : machine_(machine), dr
   const std::int64_t count = machine.l2_partitions;
   VERSIEVE_ASSERT(count == 1 || count == 2, "a line's home is one bit of its hash");
   for (std::int64_t i = 0; i < count; ++i) {
-    partitions_.emplace_back(machine.l2_bytes / count, machine.l2_ways, machine.victim_ways,
-                             machine.dirty_ways);
+    partitions_.emplace_back(machine.l2_bytes / count, machine.l2_policy);
   }
   in_flight_.assign(static_cast<std::size_t>(std::max(machine.gpc_count, count)),
                     std::vector<InFlight>(static_cast<std::size_t>(machine.joined_lines)));

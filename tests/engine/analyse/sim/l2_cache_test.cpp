@@ -13,7 +13,7 @@ constexpr std::int64_t kWays = 4;
 
 // One set of four lines, replaced strictly in order of use.
 L2Partition one_set(std::int64_t victim_ways = 1) {
-  return L2Partition(kWays * 128, kWays, victim_ways, kWays);
+  return L2Partition(kWays * 128, {.ways = kWays, .victim_ways = victim_ways, .dirty_ways = kWays});
 }
 
 L2Partition::Outcome read(L2Partition& cache, std::uint64_t line, unsigned mask = 0xF) {
@@ -94,7 +94,7 @@ TEST_CASE("random replacement takes one of the least recent ways and repeats its
 }
 
 TEST_CASE("a set with too many dirty lines cleans the least recent and keeps it") {
-  L2Partition cache(kWays * 128, kWays, 1, 2);
+  L2Partition cache(kWays * 128, {.ways = kWays, .victim_ways = 1, .dirty_ways = 2});
   CHECK(write(cache, 1).cleaned_dirty == 0);
   CHECK(write(cache, 2, 0b0011).cleaned_dirty == 0);
   CHECK(write(cache, 1).cleaned_dirty == 0);  // dirty already
@@ -105,9 +105,36 @@ TEST_CASE("a set with too many dirty lines cleans the least recent and keeps it"
   CHECK(cache.dirty_sectors() == 8);
 }
 
+TEST_CASE("how many ways lines that leave first have is the machine's") {
+  constexpr std::int64_t kManyWays = 8;
+  for (const std::int64_t own : {2, 3, 5}) {
+    L2Partition cache(kManyWays * 128, {.ways = kManyWays,
+                                        .victim_ways = 1,
+                                        .dirty_ways = kManyWays,
+                                        .first_ways = own,
+                                        .forgotten_fills = 100});
+    for (std::uint64_t line = 1; line <= 8; ++line) {
+      read(cache, line);
+    }
+    for (std::uint64_t line = 100; line < 150; ++line) {
+      cache.read(line, line_hash(line), 0xF, LineStay::kLeavesFirst);
+    }
+    std::int64_t kept = 0;
+    for (std::uint64_t line = 100; line < 150; ++line) {
+      kept += cache.find(line, line_hash(line), 0xF) == 0xF ? 1 : 0;
+    }
+    CHECK(kept == own);
+    for (std::uint64_t line = 200; line < 300; ++line) {
+      cache.read(line, line_hash(line), 0xF, LineStay::kLeavesFirst);
+    }
+    CHECK(cache.find(8, line_hash(8), 0xF) == 0);  // after so many fills it is forgotten
+  }
+}
+
 TEST_CASE("lines that leave first have three ways of a set and no more") {
   constexpr std::int64_t kManyWays = 8;
-  L2Partition cache(kManyWays * 128, kManyWays, 1, kManyWays);
+  L2Partition cache(kManyWays * 128,
+                    {.ways = kManyWays, .victim_ways = 1, .dirty_ways = kManyWays});
   const auto stream = [&](std::uint64_t line) {
     return cache.read(line, line_hash(line), 0xF, LineStay::kLeavesFirst);
   };
