@@ -27,6 +27,20 @@ QString draft_in_words(const DraftChoice& draft) {
       .arg(draft.width);
 }
 
+// Which blocks are attended, by what differs from the usual.
+QString blocks_in_words(const Strategy& s) {
+  QString text = QString("the best %1 of blocks of %2 tokens")
+                     .arg(percent(s.resa_active_ratio))
+                     .arg(s.resa_key_block);
+  if (s.resa_n_min != kResaFewestBlocks) {
+    text += QString(", at least %1").arg(s.resa_n_min);
+  }
+  if (s.resa_n_local != kResaLocalBlocks) {
+    text += QString(", the %1 newest always").arg(s.resa_n_local);
+  }
+  return text;
+}
+
 QString attention_in_words(const Strategy& s) {
   switch (s.attention) {
     case AttentionMethod::kNsa:
@@ -34,9 +48,7 @@ QString attention_in_words(const Strategy& s) {
     case AttentionMethod::kDense:
       return "dense attention";
     case AttentionMethod::kResa:
-      return QString("ReSA: the best %1 of blocks of %2 tokens, ")
-                 .arg(percent(s.resa_active_ratio))
-                 .arg(s.resa_key_block) +
+      return "ReSA: " + blocks_in_words(s) + ", " +
              (s.resa_rectify_every > 0
                   ? QString("a dense pass every %1 tokens").arg(s.resa_rectify_every)
                   : QString("never rectified"));

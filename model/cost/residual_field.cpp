@@ -8,6 +8,7 @@
 #include "model/launches/draft_levels.h"
 #include "model/launches/fused_parts.h"
 #include "model/launches/nsa_shape.h"
+#include "model/launches/resa_decode.h"
 
 namespace versieve {
 namespace {
@@ -98,7 +99,7 @@ Regime dense_regime(const StepShape& s) {
                 {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
   regime.at[4] = std::log2(token_bytes(s));
   if (read.method == AttentionMethod::kResa) {
-    regime.at[2] = std::log(read.active_ratio) / std::log(4.0);
+    regime.at[2] = std::log(resa_attended_ratio(s.context_len, read)) / std::log(4.0);
     regime.at[3] = logarithm(read.key_block, 4.0);
   } else if (read.method == AttentionMethod::kSpecAttn) {
     regime.at[2] = logarithm(std::llround(read.chosen_tokens), 4.0);

@@ -15,7 +15,6 @@ constexpr double kRowsPerStep = 64.0;   // of block keys, that a thread block sc
 constexpr double kDigits = 512.0;       // bins of a pass of the selection
 constexpr double kListedChunks = 64.0;  // of a KV head's chosen tokens, in tiles of 64
 constexpr double kTileKeys = 64.0;
-constexpr std::int64_t kFewestBlocks = 16;  // n_min of resa_decode
 // The plain form: its scoring's grid at most, rows whose loads fly together, bins of its selection.
 constexpr double kScoreBlocks = 528.0, kScoreThreads = 256.0, kScoreRows = 4.0;
 constexpr double kSelectThreads = 1024.0, kSelectDigits = 2048.0;
@@ -25,10 +24,24 @@ constexpr double kChunkStart = 1.0;  // of an attending block, before and after,
 }  // namespace
 
 std::int64_t resa_active_blocks(std::int64_t context_len, std::int64_t key_block,
-                                double active_ratio) {
+                                double active_ratio, std::int64_t n_min, std::int64_t n_local) {
   const std::int64_t blocks = context_len / key_block + 1;
   const double wanted = std::ceil(number(blocks) * active_ratio - 1e-9);
-  return std::min(blocks, std::max(kFewestBlocks, static_cast<std::int64_t>(wanted)));
+  return std::min(blocks, std::max({n_min, n_local, static_cast<std::int64_t>(wanted)}));
+}
+
+std::int64_t resa_active_blocks(std::int64_t context_len, const Strategy& s) {
+  return resa_active_blocks(context_len, s.resa_key_block, s.resa_active_ratio, s.resa_n_min,
+                            s.resa_n_local);
+}
+
+double resa_attended_ratio(std::int64_t context_len, const DenseRead& read) {
+  if (read.n_min == kResaFewestBlocks && read.n_local == kResaLocalBlocks) {
+    return read.active_ratio;
+  }
+  const std::int64_t chosen = resa_active_blocks(context_len, read.key_block, read.active_ratio,
+                                                 read.n_min, read.n_local);
+  return number(chosen) / number(context_len / read.key_block + 1);
 }
 
 namespace traffic {
@@ -113,7 +126,8 @@ traffic::ResaShape resa_shape(const StepShape& s) {
           .context_len = s.context_len,
           .key_block = b,
           .blocks = s.context_len / b + 1,
-          .active_blocks = resa_active_blocks(s.context_len, b, s.dense.active_ratio),
+          .active_blocks = resa_active_blocks(s.context_len, b, s.dense.active_ratio, s.dense.n_min,
+                                              s.dense.n_local),
           .element_bytes = s.element_bytes};
 }
 

@@ -5,16 +5,23 @@
 
 #include <cstdint>
 
+#include "model/words/strategy.h"
 #include "model/words/traffic.h"
 
 namespace versieve {
 
-struct StepShape;  // model/launches/step_shape.h
+struct DenseRead;  // model/launches/step_shape.h
+struct StepShape;  // the same
 struct StepWork;   // model/launches/launch_work.h
 
 // Blocks that a KV head attends to (equation 4, as the kernel counts).
 std::int64_t resa_active_blocks(std::int64_t context_len, std::int64_t key_block,
-                                double active_ratio);
+                                double active_ratio, std::int64_t n_min = kResaFewestBlocks,
+                                std::int64_t n_local = kResaLocalBlocks);
+std::int64_t resa_active_blocks(std::int64_t context_len, const Strategy& strategy);
+// p by which a step is told from others: where n_min or n_local are not the usual ones, the share
+// of the blocks that they lead to.
+double resa_attended_ratio(std::int64_t context_len, const DenseRead& read);
 
 namespace traffic {
 

@@ -141,6 +141,8 @@ Strategy lossy_part(const Strategy& s) {
     out.resa_key_block = s.resa_key_block;
     out.resa_active_ratio = s.resa_active_ratio;
     out.resa_rectify_every = s.resa_rectify_every;
+    out.resa_n_min = s.resa_n_min;
+    out.resa_n_local = s.resa_n_local;
   }
   if (s.attention == AttentionMethod::kSpecAttn) {
     out.specattn_p = s.specattn_p;

@@ -122,6 +122,8 @@ DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context,
   DenseRead read{.method = s.attention,
                  .key_block = s.resa_key_block,
                  .active_ratio = s.resa_active_ratio,
+                 .n_min = s.resa_n_min,
+                 .n_local = s.resa_n_local,
                  .filled = 0.5 * (b + 1.0)};
   read.chosen_tokens = chosen_share * static_cast<double>(context);
   read.weight_rows = std::max<std::int64_t>(1, s.draft.nodes - 1);

@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kMaxDepth = 32;
 constexpr std::int64_t kMaxWidth = 64;
 constexpr std::int64_t kMaxNodes = 256;
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;  // of n_min and n_local
 
 [[noreturn]] void refuse(std::string_view text, const std::string& reason) {
   throw Error(ExitCode::kUsage, "strategy '" + std::string(text) + "': " + reason);
@@ -55,6 +56,18 @@ bool is_fraction(double value) {
   return std::isfinite(value) && value > 0.0 && value <= 1.0;
 }
 
+// b<block>p<ratio>, then f<period> where one is asked for, then what differs from the defaults.
+bool take_resa(std::string_view& part, bool has_period, Strategy& s) {
+  const bool read = take(part, "b", s.resa_key_block) && take(part, "p", s.resa_active_ratio) &&
+                    (!has_period || take(part, "f", s.resa_rectify_every));
+  const bool has_least = !part.starts_with("n_min") || take(part, "n_min", s.resa_n_min);
+  const bool has_local = !part.starts_with("n_local") || take(part, "n_local", s.resa_n_local);
+  const auto is_count = [](std::int64_t blocks) { return blocks >= 1 && blocks <= kMaxBlocks; };
+  return read && has_least && has_local && part.empty() && s.resa_key_block >= 1 &&
+         s.resa_rectify_every >= 0 && is_fraction(s.resa_active_ratio) && is_count(s.resa_n_min) &&
+         is_count(s.resa_n_local);
+}
+
 void parse_attention(std::string_view text, std::string_view part, Strategy& s) {
   if (part == "nsa") {
     s.attention = AttentionMethod::kNsa;
@@ -63,13 +76,12 @@ void parse_attention(std::string_view text, std::string_view part, Strategy& s) 
   } else if (part.starts_with("resa:")) {
     s.attention = AttentionMethod::kResa;
     part.remove_prefix(5);
-    const bool read = take(part, "b", s.resa_key_block) && take(part, "p", s.resa_active_ratio) &&
-                      take(part, "f", s.resa_rectify_every) && part.empty();
-    if (!read || s.resa_key_block < 1 || s.resa_rectify_every < 0 ||
-        !is_fraction(s.resa_active_ratio)) {
-      refuse(text,
-             "the attention part 'resa:' needs b<block>p<active ratio in (0,1]>f<period, 0 for "
-             "never>, as in resa:b16p0.1f32");
+    if (!take_resa(part, true, s)) {
+      refuse(
+          text,
+          "the attention part 'resa:' needs b<block>p<active ratio in (0,1]>f<period, 0 for "
+          "never>, as in resa:b16p0.1f32, and may go on with n_min<least number of blocks, 16 if "
+          "left out>n_local<newest blocks always chosen, 1 if left out>");
     }
   } else if (part.starts_with("specattn:")) {
     s.attention = AttentionMethod::kSpecAttn;
@@ -218,14 +230,25 @@ void parse_tail(std::string_view text, const std::vector<std::string_view>& part
   }
 }
 
+std::string resa_text(const Strategy& s, bool has_period) {
+  std::string out = "b" + std::to_string(s.resa_key_block) + "p" + shortest(s.resa_active_ratio) +
+                    (has_period ? "f" + std::to_string(s.resa_rectify_every) : std::string());
+  if (s.resa_n_min != kResaFewestBlocks) {
+    out += "n_min" + std::to_string(s.resa_n_min);
+  }
+  if (s.resa_n_local != kResaLocalBlocks) {
+    out += "n_local" + std::to_string(s.resa_n_local);
+  }
+  return out;
+}
+
 std::string attention_text(const Strategy& s) {
   switch (s.attention) {
     case AttentionMethod::kNsa:
     case AttentionMethod::kDense:
       return name_of(s.attention);
     case AttentionMethod::kResa:
-      return "resa:b" + std::to_string(s.resa_key_block) + "p" + shortest(s.resa_active_ratio) +
-             "f" + std::to_string(s.resa_rectify_every);
+      return "resa:" + resa_text(s, true);
     case AttentionMethod::kSpecAttn:
       return "specattn:p" + shortest(s.specattn_p);
   }

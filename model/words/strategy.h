@@ -65,13 +65,19 @@ struct DraftChoice {
   bool operator==(const DraftChoice&) const = default;
 };
 
+// Rectified Sparse Attention, section 3: what is not written of a `resa` text.
+inline constexpr std::int64_t kResaFewestBlocks = 16;  // n_min
+inline constexpr std::int64_t kResaLocalBlocks = 1;    // n_local
+
 struct Strategy {
   AttentionMethod attention = AttentionMethod::kNsa;
   // ReSA (Rectified Sparse Attention): block size of block keys, active fraction, rectification
-  // period (0: never).
+  // period (0: never), least number of chosen blocks, newest blocks that are always among them.
   std::int64_t resa_key_block = 16;
   double resa_active_ratio = 0.1;
   std::int64_t resa_rectify_every = 32;
+  std::int64_t resa_n_min = kResaFewestBlocks;
+  std::int64_t resa_n_local = kResaLocalBlocks;
   double specattn_p = 0.97;  // SpecAttn (SpecAttn): mass kept by top-p
 
   DraftChoice draft;  // default: `ar`, no speculation

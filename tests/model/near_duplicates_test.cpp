@@ -60,6 +60,8 @@ TEST_CASE("another kind of group, schedule, attention or sampling is another cho
   CHECK(!alike("nsa/d4k1n5/bfs/c1/F*", "nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid"));
   CHECK(!alike("specattn:p0.9/d4k1n5/bfs/c1/F*", "specattn:p0.95/d4k1n5/bfs/c1/F*"));
   CHECK(!alike("resa:b16p0.1f32/ar", "resa:b16p0.1f128/ar"));
+  CHECK(!alike("resa:b16p0.1f32/ar", "resa:b16p0.1f32n_min4/ar"));
+  CHECK(!alike("resa:b16p0.1f32/ar", "resa:b16p0.1f32n_local4/ar"));
   CHECK(!alike("nsa/ar", "nsa/d1k1n2/bfs/c1/F*"));
 }
 

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/launches/resa_decode.h"
 #include "model/words/error.h"
 
 using namespace versieve;
@@ -13,7 +14,8 @@ TEST_CASE("canonical strategy texts are read back to themselves") {
         "nsa/d7k1n8/bfs/c1/F*", "nsa/d6k8n64/dfs/c8a/FRRFRRFR", "resa:b16p0.1f32/ar",
         "specattn:p0.97/d4k2n8/bfs/c1/F*", "nsa/d6k8n64/dfs/c4e/(FRR)*/topk=gvr/sampling=exact",
         "nsa/d2k2n4/bfs/c1/F*/sampling=greedy", "nsa/ar/bfs/c1/F*/form=vanilla",
-        "nsa/d2k2n4/bfs/c1/(FR)*/topk=gvr/form=vanilla"}) {
+        "nsa/d2k2n4/bfs/c1/(FR)*/topk=gvr/form=vanilla", "resa:b16p0.1f32n_min4/ar",
+        "resa:b16p0.1f0n_local4/ar", "resa:b64p0.02f128n_min1n_local2/ar"}) {
     CAPTURE(text);
     CHECK(Strategy::parse(text).text() == text);
   }
@@ -48,6 +50,14 @@ TEST_CASE("texts that are not canonical are refused, not repaired") {
                            "nsa/d2k2n4/bfs/c1/F*/form=vanilla/topk=gvr",
                            "resa:b16p0.10f32/ar",
                            "resa:b16p0f32/ar",
+                           "resa:b16p0.1f32n_min16/ar",
+                           "resa:b16p0.1f32n_local1/ar",
+                           "resa:b16p0.1f32n_min0/ar",
+                           "resa:b16p0.1f32n_local0/ar",
+                           "resa:b16p0.1f32n_min/ar",
+                           "resa:b16p0.1f32n_local2n_min4/ar",
+                           "resa:b16p0.1f32n_min1048577/ar",
+                           "resa:b16p0.1n_min4f32/ar",
                            "specattn:p1.5/ar",
                            "nsa/d1k1n3/bfs/c1/F*",
                            "nsa/d99999999999999999999k1n3/bfs/c1/F*",
@@ -91,6 +101,23 @@ TEST_CASE("chosen tokens, and samplers of another law, have classes of their own
     CHECK(std::string(loss_of(precision)) != "");
     CHECK(claims_autoregressive_text(precision) == (i < 2));
   }
+}
+
+TEST_CASE("n_min and n_local are those of Rectified Sparse Attention where they are not written") {
+  const Strategy usual = Strategy::parse("resa:b16p0.1f32/ar");
+  CHECK(usual.resa_n_min == 16);
+  CHECK(usual.resa_n_local == 1);
+  const Strategy own = Strategy::parse("resa:b16p0.1f32n_min4n_local2/ar");
+  CHECK(own.resa_n_min == 4);
+  CHECK(own.resa_n_local == 2);
+  CHECK(!(own == usual));
+  CHECK(own.precision() == PrecisionClass::kSparseRectified);
+  // M = 257 blocks of 16, of which ten percent are 26.
+  CHECK(resa_active_blocks(4096, usual) == 26);
+  CHECK(resa_active_blocks(4096, Strategy::parse("resa:b16p0.1f32n_min40/ar")) == 40);
+  CHECK(resa_active_blocks(4096, Strategy::parse("resa:b16p0.1f32n_local50/ar")) == 50);
+  CHECK(resa_active_blocks(160, usual) == 11);
+  CHECK(resa_active_blocks(160, Strategy::parse("resa:b16p0.1f32n_min1/ar")) == 2);
 }
 
 TEST_CASE("a strategy that cannot run says what is missing") {

@@ -82,6 +82,8 @@ StepShape shape_of(const Strategy& strategy, std::int64_t context, bool step) {
   s.dense = {.method = strategy.attention,
              .key_block = b,
              .active_ratio = strategy.resa_active_ratio,
+             .n_min = strategy.resa_n_min,
+             .n_local = strategy.resa_n_local,
              .chosen_tokens = std::floor(0.4 * static_cast<double>(context) / 16.0) * 16.0,
              .weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1),
              .filled = static_cast<double>(step ? context % b + 1 : b),

@@ -54,8 +54,8 @@ double scored_share(const FitPoint& p) {
 // p as equation 4 of Rectified Sparse Attention rounds it, with its least number of blocks.
 double attended_share(const FitPoint& p) {
   const std::int64_t b = p.strategy.resa_key_block;
-  const double tokens = static_cast<double>(
-      b * resa_active_blocks(p.key.context_len, b, p.strategy.resa_active_ratio));
+  const double tokens =
+      static_cast<double>(b * resa_active_blocks(p.key.context_len, p.strategy));
   return std::min(1.0, tokens / static_cast<double>(p.key.context_len));
 }
 

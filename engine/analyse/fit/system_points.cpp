@@ -39,6 +39,8 @@ DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
   DenseRead read{.method = strategy.attention,
                  .key_block = strategy.resa_key_block,
                  .active_ratio = strategy.resa_active_ratio,
+                 .n_min = strategy.resa_n_min,
+                 .n_local = strategy.resa_n_local,
                  .whole_step = step,
                  .plain = strategy.form == NsaForm::kVanilla};
   read.weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1);

@@ -20,24 +20,27 @@ constexpr std::uint64_t kBlockStream = 5;  // of the seed, for ReSA's blocks
 constexpr double kMostCacheBytes = 8e9;    // of all copies, as the sweep takes them
 constexpr std::int64_t kFloat = 4;
 
-// Ascending, each KV head its own; the newest block is always among them.
+// Ascending, each KV head its own; the `n_local` newest blocks are always among them.
 std::vector<std::int32_t> drawn_blocks(const DenseCase& a, std::int64_t active,
-                                       std::uint64_t seed) {
+                                       std::int64_t n_local, std::uint64_t seed) {
   SyntheticRandom random(seed + kBlockStream);
-  const std::int64_t free = (a.context_len + a.key_block) / a.key_block - 1;
+  const std::int64_t local = std::min(n_local, active);
+  const std::int64_t free = (a.context_len + a.key_block) / a.key_block - local;
   std::vector<std::int32_t> chosen;
   std::vector<std::int32_t> all(static_cast<std::size_t>(free));
   for (std::int64_t g = 0; g < a.shape.num_kv_heads; ++g) {
     for (std::int64_t i = 0; i < free; ++i) {
       all[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i);
     }
-    for (std::int64_t i = 0; i + 1 < active; ++i) {
+    for (std::int64_t i = 0; i + local < active; ++i) {
       std::swap(all[static_cast<std::size_t>(i)],
                 all[static_cast<std::size_t>(i + random.below(free - i))]);
     }
-    std::sort(all.begin(), all.begin() + active - 1);
-    chosen.insert(chosen.end(), all.begin(), all.begin() + active - 1);
-    chosen.push_back(static_cast<std::int32_t>(free));
+    std::sort(all.begin(), all.begin() + active - local);
+    chosen.insert(chosen.end(), all.begin(), all.begin() + active - local);
+    for (std::int64_t i = 0; i < local; ++i) {
+      chosen.push_back(static_cast<std::int32_t>(free + i));
+    }
   }
   return chosen;
 }
@@ -85,8 +88,8 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
     case AttentionMethod::kResa:
       a.key_block = strategy.resa_key_block;
       a.launch_by_launch = strategy.form == NsaForm::kVanilla;
-      a.blocks = drawn_blocks(
-          a, resa_active_blocks(context_len, a.key_block, strategy.resa_active_ratio), seed);
+      a.blocks = drawn_blocks(a, resa_active_blocks(context_len, strategy), strategy.resa_n_local,
+                              seed);
       break;
     case AttentionMethod::kSpecAttn:
       a.listed = true;

@@ -10,6 +10,7 @@
 #include "engine/run/model/random_block.h"
 #include "engine/run/model/tree_layout.h"
 #include "engine/run/speculate/draft_choice.h"
+#include "engine/run/speculate/kernel_variants.h"
 #include "model/words/assert.h"
 #include "model/words/draft_tree.h"
 #include "model/words/strategy.h"
@@ -163,8 +164,7 @@ kernels::BlockKeysParams<T> DecodeRunner<T>::block_keys(std::int64_t set) const 
 template <class T>
 kernels::ResaDecodeParams<T> DecodeRunner<T>::resa(std::int64_t set) const {
   const kernels::BlockKeysParams<T> keys = block_keys(set);
-  return {.selection = {.key_block = strategy_.resa_key_block,
-                        .active_ratio = strategy_.resa_active_ratio},
+  return {.selection = resa_selection(strategy_),
           .num_heads = shape_.num_heads,
           .num_kv_heads = shape_.num_kv_heads,
           .head_dim = shape_.head_dim,

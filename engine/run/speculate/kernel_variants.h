@@ -18,6 +18,14 @@ inline kernels::TopkVariant variant_of(TopkAlgorithm algorithm) {
   return kernels::TopkVariant::kSort;
 }
 
+// Which blocks a token attends by ReSA.
+inline kernels::ResaSelection resa_selection(const Strategy& strategy) {
+  return {.key_block = strategy.resa_key_block,
+          .active_ratio = strategy.resa_active_ratio,
+          .n_min = strategy.resa_n_min,
+          .n_local = strategy.resa_n_local};
+}
+
 // Of a drafted chain; coupled ones have no such launch.
 inline kernels::SpecSampleVariant variant_of(SamplingAlgorithm sampling) {
   switch (sampling) {

@@ -27,8 +27,7 @@ VerifyOptions verify_options(const Strategy& strategy, const LlmShape& target) {
                         .topk = variant_of(strategy.topk.value_or(TopkAlgorithm::kSort))};
   if (strategy.attention == AttentionMethod::kResa) {
     options.splits_chain = true;
-    options.resa = kernels::ResaSelection{.key_block = strategy.resa_key_block,
-                                          .active_ratio = strategy.resa_active_ratio};
+    options.resa = resa_selection(strategy);
   }
   return options;
 }

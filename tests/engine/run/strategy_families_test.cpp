@@ -18,6 +18,7 @@ struct Family {
 constexpr Family kFamilies[] = {{"nsa", AttentionKind::kNsa},
                                 {"dense", AttentionKind::kDense},
                                 {"resa:b4p0.3f4", AttentionKind::kDense},
+                                {"resa:b4p0.3f4n_min2n_local3", AttentionKind::kDense},
                                 {"resa:b4p0.3f0", AttentionKind::kDense},
                                 {"specattn:p0.9", AttentionKind::kDense}};
 

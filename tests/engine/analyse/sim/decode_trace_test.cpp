@@ -85,12 +85,12 @@ TEST_CASE("attention over a list reads the listed tokens") {
 
 TEST_CASE("ReSA scores the keys of all blocks but the newest and attends the chosen ones") {
   const LlmShape shape = named_llm_shape("dense-1b");
-  for (const std::string method : {"resa:b16p0.1f32", "resa:b64p0.02f128"}) {
+  for (const std::string method :
+       {"resa:b16p0.1f32", "resa:b64p0.02f128", "resa:b16p0.1f32n_min600"}) {
     for (const std::int64_t context : {4096, 65536, 65543}) {
       const Strategy strategy = Strategy::parse(method + "/ar");
       const DenseCase a = attended_case(shape, strategy, context, 2, 1);
-      const std::int64_t active =
-          resa_active_blocks(context, a.key_block, strategy.resa_active_ratio);
+      const std::int64_t active = resa_active_blocks(context, strategy);
       REQUIRE(static_cast<std::int64_t>(a.blocks.size()) == active * shape.num_kv_heads);
       std::map<std::string, Touched> touched = touched_of(decode_key(method + "/ar", context));
       const double pair = 2.0 * static_cast<double>(shape.kv_width() * 2);

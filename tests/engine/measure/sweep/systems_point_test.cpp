@@ -85,6 +85,18 @@ TEST_CASE("decode points read what their method reads of the cache") {
   }
 }
 
+TEST_CASE("n_min and n_local of a point say how many blocks are read") {
+  const auto points = run(R"([{"workload": "decode", "context_len": 1024,
+    "strategy": ["resa:b16p0.02f0/ar", "resa:b16p0.02f0n_min4/ar", "resa:b16p0.02f0n_local20/ar"]}])");
+  REQUIRE(points.size() == 3);
+  const double blocks[] = {16.0, 4.0, 20.0};
+  for (std::size_t i = 0; i < 3; ++i) {
+    check_measured(points[i]);
+    CHECK(*points[i].unique_blocks == blocks[i]);
+  }
+  CHECK(points[1].key.strategy == "resa:b16p0.02f0n_min4/ar");
+}
+
 TEST_CASE("a rectification's pass reads all of the cache for the tokens of its period") {
   const auto points = run(R"([
     {"workload": "rectify", "context_len": 1024,
