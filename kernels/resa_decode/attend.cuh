@@ -43,8 +43,8 @@ struct ChunkShare {
 // Grid: (split, KV head).
 template <class T, int kLanesPerKey>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
-    resa_attend_plain_kernel(const __grid_constant__ ResaDecodeParams<T> p,
-                             const ResaScratch scratch) {
+    resa_attend_vanilla_kernel(const __grid_constant__ ResaDecodeParams<T> p,
+                               const ResaScratch scratch) {
   extern __shared__ float merge[];
   release_successors();
   wait_for_predecessors();

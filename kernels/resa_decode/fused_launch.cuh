@@ -24,7 +24,7 @@ inline constexpr int kMostCluster = 16;           // blocks of a cluster
 inline constexpr std::int64_t kMostKeys = 65535;  // of a block: bins are exchanged in 16 bits
 template <class T>
 bool resa_fused_takes(const ResaDecodeParams<T>& p) {
-  return std::is_same_v<T, Bf16> && !p.plain && (p.head_dim == 64 || p.head_dim == 128) &&
+  return std::is_same_v<T, Bf16> && !p.vanilla && (p.head_dim == 64 || p.head_dim == 128) &&
          p.block_count() <= kMostCluster * kMostKeys;
 }
 // Enqueues, never waits. REQUIRES: resa_fused_takes(p), H/G <= 16.

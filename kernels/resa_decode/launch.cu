@@ -99,7 +99,7 @@ void launch_attend(const ResaDecodeParams<T>& p, const ResaScratch& scratch,
          .threads = static_cast<unsigned>(attention_threads(group_heads)),
          .shared_bytes = merge_bytes(group_heads, p.head_dim),
          .stream = context.stream},
-        resa_attend_plain_kernel<T, kLanes>, p, scratch);
+        resa_attend_vanilla_kernel<T, kLanes>, p, scratch);
   });
   check(cudaGetLastError());
 }

@@ -48,7 +48,7 @@ struct ResaDecodeParams {
   std::int64_t splits = 0;
   // On a GPU four launches, each with a range of its own, where one would do: what scoring,
   // selection and attending take. The same blocks.
-  bool plain = false;
+  bool vanilla = false;
   const T* q = nullptr;      // [H, d]
   const T* k = nullptr;      // [>= context_len, G, d]
   const T* v = nullptr;      // [>= context_len, G, d]

@@ -137,7 +137,7 @@ bool is_told_apart(LaunchKind kind, KindParameter parameter) {
 
 void set_resa(LaunchKind kind, KindParameter parameter, Range& r) {
   const bool own = kind == LaunchKind::kDensePass || launch_of(kind) == LaunchKind::kResaDecode ||
-                   is_resa_plain(kind);
+                   is_resa_vanilla(kind);
   if (!own) {
     return;
   }

@@ -18,9 +18,9 @@ constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 
 // Of families that no layer of NSA has.
 constexpr int kOneLaunchFamilies = 20;  // of steps, added
 constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
-constexpr int kDenseSteps = 60;      // of steps of a target with a dense cache, whatever it reads
-constexpr int kPeriods = 61;         // of ReSA's, a step's share
-constexpr int kPlainFamilies = 110;  // one a launch of ReSA's plain form
+constexpr int kDenseSteps = 60;        // of steps of a target with a dense cache, whatever it reads
+constexpr int kPeriods = 61;           // of ReSA's, a step's share
+constexpr int kVanillaFamilies = 110;  // one a launch of ReSA's vanilla form
 constexpr int kDenseFamilies = 101, kTopkFamilies = 120, kSamplingFamilies = 140;
 
 double logarithm(std::int64_t value, double unit) {
@@ -92,10 +92,10 @@ Regime period_regime(const StepShape& s, std::int64_t period) {
 
 Regime dense_regime(const StepShape& s) {
   const DenseRead& read = s.dense;
-  // A dense pass is another launch than those of chains that are verified, ReSA's plain form others
-  // than its fused one.
+  // A dense pass is another launch than those of chains that are verified, ReSA's vanilla form
+  // others than its fused one.
   Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method) +
-                    (takes_dense_pass(s) || read.plain ? 1 : 0),
+                    (takes_dense_pass(s) || read.vanilla ? 1 : 0),
                 {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
   regime.at[4] = std::log2(token_bytes(s));
   if (read.method == AttentionMethod::kResa) {
@@ -107,10 +107,10 @@ Regime dense_regime(const StepShape& s) {
   return regime;
 }
 
-Regime plain_regime(const StepShape& s, LaunchKind kind) {
+Regime vanilla_regime(const StepShape& s, LaunchKind kind) {
   Regime regime = dense_regime(s);
   regime.family =
-      kPlainFamilies + static_cast<int>(kind) - static_cast<int>(LaunchKind::kResaScore);
+      kVanillaFamilies + static_cast<int>(kind) - static_cast<int>(LaunchKind::kResaScore);
   return regime;
 }
 
@@ -156,14 +156,14 @@ double ResidualField::at(const Regime& regime) const {
   return sum;
 }
 
-void correct_plain(const StepShape& shape, const ResidualField& field, StepWork& work) {
-  if (!shape.dense.plain || shape.dense.method != AttentionMethod::kResa) {
+void correct_vanilla(const StepShape& shape, const ResidualField& field, StepWork& work) {
+  if (!shape.dense.vanilla || shape.dense.method != AttentionMethod::kResa) {
     return;
   }
   for (std::size_t i = 0; i < work.count; ++i) {
     LaunchWork& launch = work.work[i];
-    if (is_resa_plain(launch.kind)) {
-      launch.time_factor = std::exp(field.at(plain_regime(shape, launch.kind)));
+    if (is_resa_vanilla(launch.kind)) {
+      launch.time_factor = std::exp(field.at(vanilla_regime(shape, launch.kind)));
     }
   }
 }
@@ -172,7 +172,7 @@ void correct_dense_attention(const StepShape& shape, const ResidualField& field,
   if (field.families.empty()) {
     return;
   }
-  correct_plain(shape, field, work);
+  correct_vanilla(shape, field, work);
   const double factor = std::exp(field.at(dense_regime(shape)));
   for (std::size_t i = 0; i < work.count; ++i) {
     if (work.work[i].layer != LayerKind::kNone) {

@@ -29,8 +29,8 @@ Regime step_regime(const StepShape& shape);
 Regime period_regime(const StepShape& shape, std::int64_t period);
 // Of a layer's attention over a dense cache, and of the kernels that are measured alone.
 Regime dense_regime(const StepShape& shape);
-// Of one launch of ReSA's plain form, whose phases are launches of their own.
-Regime plain_regime(const StepShape& shape, LaunchKind kind);
+// Of one launch of ReSA's vanilla form, whose phases are launches of their own.
+Regime vanilla_regime(const StepShape& shape, LaunchKind kind);
 Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows);
 Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes);
 // Euclidean; families are infinitely far apart.
@@ -52,8 +52,8 @@ struct ResidualField {
 // Matern 3/2 of unit variance.
 double residual_kernel(double distance_in_lengths);
 
-// What each launch of ReSA's plain form takes beyond the closed form; of others nothing.
-void correct_plain(const StepShape& shape, const ResidualField& field, StepWork& work);
+// What each launch of ReSA's vanilla form takes beyond the closed form; of others nothing.
+void correct_vanilla(const StepShape& shape, const ResidualField& field, StepWork& work);
 // The same of a target with a dense cache.
 void correct_dense_attention(const StepShape& shape, const ResidualField& field, StepWork& work);
 // Sets the time factor of the attention launches of a step by the field.

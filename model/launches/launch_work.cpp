@@ -61,7 +61,7 @@ LaunchKind launch_of(LaunchKind kind) {
   return phase ? LaunchKind::kResaDecode : kind;
 }
 
-bool is_resa_plain(LaunchKind kind) {
+bool is_resa_vanilla(LaunchKind kind) {
   return kind >= LaunchKind::kResaScore && kind <= LaunchKind::kResaCombine;
 }
 

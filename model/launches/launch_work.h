@@ -75,8 +75,8 @@ enum class LaunchKind {
 inline constexpr std::size_t kLaunchKindCount = 48;
 // The kind of the launch that a phase is part of; of launches themselves.
 LaunchKind launch_of(LaunchKind kind);
-// A launch of ReSA's plain form.
-bool is_resa_plain(LaunchKind kind);
+// A launch of ReSA's vanilla form.
+bool is_resa_vanilla(LaunchKind kind);
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
 const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
 // By the path; of those that share one, the first in the list above.

@@ -15,7 +15,8 @@ constexpr double kRowsPerStep = 64.0;   // of block keys, that a thread block sc
 constexpr double kDigits = 512.0;       // bins of a pass of the selection
 constexpr double kListedChunks = 64.0;  // of a KV head's chosen tokens, in tiles of 64
 constexpr double kTileKeys = 64.0;
-// The plain form: its scoring's grid at most, rows whose loads fly together, bins of its selection.
+// The vanilla form: its scoring's grid at most, rows whose loads fly together, bins of its
+// selection.
 constexpr double kScoreBlocks = 528.0, kScoreThreads = 256.0, kScoreRows = 4.0;
 constexpr double kSelectThreads = 1024.0, kSelectDigits = 2048.0;
 constexpr double kLoadBytes = 16.0;  // of a lane
@@ -39,8 +40,8 @@ double resa_attended_ratio(std::int64_t context_len, const DenseRead& read) {
   if (read.n_min == kResaFewestBlocks && read.n_local == kResaLocalBlocks) {
     return read.active_ratio;
   }
-  const std::int64_t chosen = resa_active_blocks(context_len, read.key_block, read.active_ratio,
-                                                 read.n_min, read.n_local);
+  const std::int64_t chosen =
+      resa_active_blocks(context_len, read.key_block, read.active_ratio, read.n_min, read.n_local);
   return number(chosen) / number(context_len / read.key_block + 1);
 }
 
@@ -159,44 +160,45 @@ void add_fused(const traffic::ResaShape& r, double layers, StepWork& out) {
   add_dense_launch(attend, out);
 }
 
-// A launch of the plain form. Each reads what the one before has written, once.
-LaunchWork plain(LaunchKind kind, double layers, const Traffic& t, double blocks, double steps,
-                 double rounds) {
+// A launch of the vanilla form. Each reads what the one before has written, once.
+LaunchWork vanilla(LaunchKind kind, double layers, const Traffic& t, double blocks, double steps,
+                   double rounds) {
   LaunchWork work = streaming(kind, Phase::kAttention, layers, t, blocks, steps);
   work.order = LatencyOrder::kBefore;
   work.rounds = rounds;
   return work;
 }
 
-void add_plain(const traffic::ResaShape& r, double layers, StepWork& out) {
+void add_vanilla(const traffic::ResaShape& r, double layers, StepWork& out) {
   const double heads = number(r.num_kv_heads), wide = lines(r.head_dim, r.element_bytes);
   // Every block works out the mean queries of all KV heads, then goes over its rows.
   const double means = heads * number(r.head_dim) / kScoreThreads;
   const double rows = kScoreThreads * kLoadBytes / number(r.head_dim * r.element_bytes);
   const double grid = std::min(kScoreBlocks, std::ceil(number(r.blocks) * heads / rows));
-  add_dense_launch(plain(LaunchKind::kResaScore, layers, traffic::resa_score(r), grid, means,
-                         at_least_one(number(r.blocks) * heads / (rows * grid * kScoreRows))),
+  add_dense_launch(vanilla(LaunchKind::kResaScore, layers, traffic::resa_score(r), grid, means,
+                           at_least_one(number(r.blocks) * heads / (rows * grid * kScoreRows))),
                    out);
-  add_dense_launch(plain(LaunchKind::kResaSelect, layers, traffic::resa_select(r), heads,
-                         std::ceil(number(r.blocks) / kSelectThreads),
-                         std::log(number(r.blocks)) / std::log(kSelectDigits)),
+  add_dense_launch(vanilla(LaunchKind::kResaSelect, layers, traffic::resa_select(r), heads,
+                           std::ceil(number(r.blocks) / kSelectThreads),
+                           std::log(number(r.blocks)) / std::log(kSelectDigits)),
                    out);
   const double tokens = number(r.active_blocks * r.key_block);
   const std::int64_t chunks = std::llround(flash_chunks(tokens));
   Traffic attend = traffic::resa_attend(r);
   attend += traffic::resa_partials(r, chunks, true);
-  add_dense_launch(plain(LaunchKind::kResaAttend, layers, attend, heads * number(chunks),
-                         flash_chunk_keys(tokens) / kKeysPerStep + kChunkStart, wide),
+  add_dense_launch(vanilla(LaunchKind::kResaAttend, layers, attend, heads * number(chunks),
+                           flash_chunk_keys(tokens) / kKeysPerStep + kChunkStart, wide),
                    out);
-  add_dense_launch(plain(LaunchKind::kResaCombine, layers, traffic::resa_partials(r, chunks, false),
-                         number(r.num_heads), number(chunks), wide),
-                   out);
+  add_dense_launch(
+      vanilla(LaunchKind::kResaCombine, layers, traffic::resa_partials(r, chunks, false),
+              number(r.num_heads), number(chunks), wide),
+      out);
 }
 
 }  // namespace
 
 void add_resa_decode(const StepShape& s, double layers, StepWork& out) {
-  (s.dense.plain ? add_plain : add_fused)(resa_shape(s), layers, out);
+  (s.dense.vanilla ? add_vanilla : add_fused)(resa_shape(s), layers, out);
 }
 
 }  // namespace versieve

@@ -1,6 +1,6 @@
 // A decoding step of ReSA (kernels/resa_decode; Rectified Sparse Attention, section 2.3): scoring
 // of block keys, selection and attention over the chosen blocks. In one launch each is a phase, and
-// what each takes is a parameter of its own; in the plain form each is a launch.
+// what each takes is a parameter of its own; in the vanilla form each is a launch.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ Traffic resa_decode(const ResaShape& shape);
 Traffic resa_score(const ResaShape& shape);
 Traffic resa_select(const ResaShape& shape);
 Traffic resa_attend(const ResaShape& shape);
-// Of the plain form: results of `chunks` parts of each query head, written or read.
+// Of the vanilla form: results of `chunks` parts of each query head, written or read.
 Traffic resa_partials(const ResaShape& shape, std::int64_t chunks, bool written);
 // One dense pass that encodes `tokens` tokens anew, KV(L), and its rows written: a step's share is
 // a `tokens`-th of it.

@@ -14,16 +14,16 @@ namespace versieve {
 // How a target with a dense cache attends: which of it a layer reads, and by which launches.
 struct DenseRead {
   AttentionMethod method = AttentionMethod::kDense;
-  std::int64_t key_block = 16;   // b of ReSA
-  double active_ratio = 0.1;     // p of ReSA
+  std::int64_t key_block = 16;              // b of ReSA
+  double active_ratio = 0.1;                // p of ReSA
   std::int64_t n_min = kResaFewestBlocks;   // of ReSA's chosen blocks
   std::int64_t n_local = kResaLocalBlocks;  // newest ones always among them
-  double chosen_tokens = 0.0;    // SpecAttn's, of the context
-  std::int64_t weight_rows = 1;  // the draft's steps that they were chosen by
-  double filled = 1.0;           // tokens of the block whose keys a step keeps
-  bool whole_step = true;        // block keys of all layers in one launch
-  bool rewrites = false;         // a chain whose rows are written anew: rectification
-  bool plain = false;            // ReSA's phases as launches of their own
+  double chosen_tokens = 0.0;               // SpecAttn's, of the context
+  std::int64_t weight_rows = 1;             // the draft's steps that they were chosen by
+  double filled = 1.0;                      // tokens of the block whose keys a step keeps
+  bool whole_step = true;                   // block keys of all layers in one launch
+  bool rewrites = false;                    // a chain whose rows are written anew: rectification
+  bool vanilla = false;                     // ReSA's phases as launches of their own
 };
 
 // What a step is asked to do.

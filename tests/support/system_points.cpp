@@ -88,7 +88,7 @@ StepShape shape_of(const Strategy& strategy, std::int64_t context, bool step) {
              .weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1),
              .filled = static_cast<double>(step ? context % b + 1 : b),
              .whole_step = step,
-             .plain = strategy.form == NsaForm::kVanilla};
+             .vanilla = strategy.form == NsaForm::kVanilla};
   return s;
 }
 

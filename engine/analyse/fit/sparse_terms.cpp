@@ -54,8 +54,7 @@ double scored_share(const FitPoint& p) {
 // p as equation 4 of Rectified Sparse Attention rounds it, with its least number of blocks.
 double attended_share(const FitPoint& p) {
   const std::int64_t b = p.strategy.resa_key_block;
-  const double tokens =
-      static_cast<double>(b * resa_active_blocks(p.key.context_len, p.strategy));
+  const double tokens = static_cast<double>(b * resa_active_blocks(p.key.context_len, p.strategy));
   return std::min(1.0, tokens / static_cast<double>(p.key.context_len));
 }
 
@@ -94,7 +93,7 @@ std::vector<TermRegime> term_regimes(const std::vector<FitPoint>& points) {
   for (const TermAxis axis : kAxes) {
     std::set<double> values;
     for (const FitPoint& p : points) {
-      if (is_pass(p) || (is_layer_of_step(p) && p.shape.dense.plain)) {  // of the campaign
+      if (is_pass(p) || (is_layer_of_step(p) && p.shape.dense.vanilla)) {  // of the campaign
         if (const std::optional<double> value = value_of(p, axis)) {
           values.insert(*value);
         }
@@ -153,7 +152,7 @@ void SparseTermErrors::add_range(const FitPoint& p, LaunchKind kind, Term term, 
 
 void SparseTermErrors::add(const FitPoint& p, const SystemPrediction& predicted,
                            const KindCosts& kinds, const TermRegime* left_out) {
-  if (is_layer_of_step(p) && p.shape.dense.plain) {
+  if (is_layer_of_step(p) && p.shape.dense.vanilla) {
     const double kv = cache_bytes(p);
     add_range(p, LaunchKind::kResaScore, Term::kScoring, kv * scored_share(p), kinds, left_out);
     add_range(p, LaunchKind::kResaSelect, Term::kSelection, 0.0, kinds, left_out);

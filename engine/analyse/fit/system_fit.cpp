@@ -50,19 +50,19 @@ void add_step_residuals(const Points& points, const HardwareSpec& hardware, Syst
 }
 
 // Of ReSA's phases, where each was a launch.
-void add_plain_residuals(const Points& points, const HardwareSpec& hardware, SystemModel& model) {
+void add_vanilla_residuals(const Points& points, const HardwareSpec& hardware, SystemModel& model) {
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
-    if (!is_layer(*p) || !p->shape.dense.plain) {
+    if (!is_layer(*p) || !p->shape.dense.vanilla) {
       continue;
     }
     const KindCosts kinds =
         cost_by_kind(system_work(*p, model.field).observed, hardware, model.values, p->conditions);
     for (const RangeObservation& range : p->ranges) {
       const KindCost& cost = kinds[static_cast<std::size_t>(range.kind)];
-      if (cost.present && range.time_us && is_resa_plain(range.kind)) {
+      if (cost.present && range.time_us && is_resa_vanilla(range.kind)) {
         residuals.push_back(
-            {plain_regime(p->shape, range.kind), std::log(*range.time_us / cost.time_us)});
+            {vanilla_regime(p->shape, range.kind), std::log(*range.time_us / cost.time_us)});
       }
     }
   }
@@ -80,7 +80,7 @@ SystemModel fitted(const Points& points, const HardwareSpec& hardware, const Kin
   for (std::size_t i = 0; i < kParameterCount; ++i) {
     model.values[i] = model.estimates[i].value;
   }
-  add_plain_residuals(points, hardware, model);
+  add_vanilla_residuals(points, hardware, model);
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
     const std::optional<Regime> regime = system_regime(*p);

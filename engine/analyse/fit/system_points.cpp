@@ -42,7 +42,7 @@ DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
                  .n_min = strategy.resa_n_min,
                  .n_local = strategy.resa_n_local,
                  .whole_step = step,
-                 .plain = strategy.form == NsaForm::kVanilla};
+                 .vanilla = strategy.form == NsaForm::kVanilla};
   read.weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1);
   read.chosen_tokens =
       std::min(static_cast<double>(m.key.context_len), kChunk * m.unique_blocks.value_or(0.0));
@@ -211,7 +211,7 @@ PointWork system_work(const FitPoint& p, const ResidualField& field) {
     }
   } else if (is_layer(p)) {
     add_dense_attention(p.shape, 1.0, work.timed);
-    correct_plain(p.shape, field, work.timed);
+    correct_vanilla(p.shape, field, work.timed);
   } else {
     return step_work(p, field);
   }
@@ -228,7 +228,7 @@ std::string system_name(const FitPoint& p) {
     return workload + " " + name_of(p.sampling->algorithm) +
            (p.sampling->width > 0 ? " tree" : " chain");
   }
-  return workload + " " + name_of(p.strategy.attention) + (p.shape.dense.plain ? " vanilla" : "");
+  return workload + " " + name_of(p.strategy.attention) + (p.shape.dense.vanilla ? " vanilla" : "");
 }
 
 std::optional<Regime> system_regime(const FitPoint& p) {

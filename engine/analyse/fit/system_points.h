@@ -13,7 +13,7 @@ namespace versieve::engine {
 bool is_system_point(const PointMeasurement& m);
 // Sorted by key. Steps and layers are of their most frequent dtype; kernels of any.
 FitPoints system_points(const std::vector<PointMeasurement>& measured);
-// The launches of such a point, attention within steps and the launches of ReSA's plain form
+// The launches of such a point, attention within steps and the launches of ReSA's vanilla form
 // corrected by the field. Of a sampler only
 // those that were measured are composed: its smaller launches came and went. Of a period the time
 // is a step's with its share of the pass, the ranges are the pass's.

@@ -88,8 +88,8 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
     case AttentionMethod::kResa:
       a.key_block = strategy.resa_key_block;
       a.launch_by_launch = strategy.form == NsaForm::kVanilla;
-      a.blocks = drawn_blocks(a, resa_active_blocks(context_len, strategy), strategy.resa_n_local,
-                              seed);
+      a.blocks =
+          drawn_blocks(a, resa_active_blocks(context_len, strategy), strategy.resa_n_local, seed);
       break;
     case AttentionMethod::kSpecAttn:
       a.listed = true;

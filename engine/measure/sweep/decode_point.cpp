@@ -169,7 +169,7 @@ kernels::ResaDecodeParams<T> DecodeRunner<T>::resa(std::int64_t set) const {
           .num_kv_heads = shape_.num_kv_heads,
           .head_dim = shape_.head_dim,
           .context_len = context_len_,
-          .plain = strategy_.form == NsaForm::kVanilla,
+          .vanilla = strategy_.form == NsaForm::kVanilla,
           .q = q_.data(),
           .k = keys.k,
           .v = in_set(v_, set, context_len_),

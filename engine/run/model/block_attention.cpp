@@ -40,7 +40,7 @@ void BlockAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer)
                                  .num_kv_heads = shape_.num_kv_heads,
                                  .head_dim = shape_.head_dim,
                                  .context_len = step.nodes.context_len,
-                                 .plain = step.options.form == NsaForm::kVanilla,
+                                 .vanilla = step.options.form == NsaForm::kVanilla,
                                  .q = step.q,
                                  .k = step.cache.k(layer),
                                  .v = step.cache.v(layer),
