@@ -84,7 +84,8 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
   if (pair.target.attention == AttentionKind::kDense) {
     outside = illegal_because(strategy, pair.target);
   }
-  if (outside.empty() && strategy.draft.speculates() && (pair.draft_model || !pair.drafts)) {
+  if (outside.empty() && strategy.draft.speculates() && !strategy.drafts_itself &&
+      (pair.draft_model || !pair.drafts)) {
     outside = pair.drafts ? "a draft that is a model of its own is priced by `versieve plan` alone"
                           : "the pair has no draft";
   }

@@ -84,6 +84,9 @@ QString options_in_words(const Strategy& s) {
   if (s.sampling) {
     parts << QString("%1 sampling").arg(name_of(*s.sampling));
   }
+  if (s.drafts_itself) {
+    parts << "drafted by the target's own steps over " + blocks_in_words(s);
+  }
   if (s.form == NsaForm::kVanilla) {
     parts << "the baseline's five launches a layer";
   }

@@ -18,6 +18,7 @@ std::vector<Strategy> dense_space(const LlmShape& target) {
       space.push_back(s);
     }
   }
+  add_self_drafted(space);
   return space;
 }
 
@@ -32,6 +33,12 @@ std::string refusal_of(const Strategy& strategy, const LlmShape& target,
 std::string not_drafted_because(const Strategy& strategy, const PlanOptions& options) {
   if (!strategy.draft.speculates()) {
     return {};
+  }
+  if (strategy.drafts_itself) {
+    return options.loss.prices.of(agreement_of(strategy)).is_known()
+               ? std::string()
+               : "what share of its own sparse steps' tokens the target keeps was not measured; "
+                 "versieve quality and profile --sweep pair do";
   }
   if (!options.drafts) {
     return "the pair has no draft";

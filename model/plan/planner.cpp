@@ -73,7 +73,9 @@ class Planner {
         pricer_(fit, hardware, target, options.draft.value_or(usual_draft(target)),
                 options.requests),
         systems_(fit, hardware, target, pricer_,
-                 {.model = options.draft_model, .own_acceptance = has_own_acceptance(fit)}),
+                 {.model = options.draft_model,
+                  .own_acceptance = has_own_acceptance(fit),
+                  .losses = &options.loss.prices}),
         fit_(fit),
         is_dense_(target.attention == AttentionKind::kDense),
         autoregressive_(plain_decoding(target)),
@@ -408,7 +410,10 @@ class Planner {
   }
   // No tree over a dense cache was measured: all are predicted, and say so.
   bool may_rank(const Strategy& s, const ContextBucket& range) const {
-    return is_dense_ || pricer_.is_measured_width(s, range);
+    std::string reason;
+    return is_dense_
+               ? !s.drafts_itself || system_evidence(s, fit_, range.low + 1, reason).has_value()
+               : pricer_.is_measured_width(s, range);
   }
 
   const PlanOptions& options_;
@@ -475,7 +480,7 @@ std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const Hardwar
 }
 
 bool is_plain_chain(const Strategy& s) {
-  return s.draft.speculates() && s.draft.width == 1 && s.group_size == 1 &&
+  return s.draft.speculates() && !s.drafts_itself && s.draft.width == 1 && s.group_size == 1 &&
          s.precision() == PrecisionClass::kStrict;
 }
 

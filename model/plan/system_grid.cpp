@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "model/plan/chain_shares.h"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr std::int64_t kKeyBlocks[] = {16, 32, 64};
 constexpr double kActiveRatios[] = {0.02, 0.05, 0.1, 0.2};
 constexpr std::int64_t kPeriods[] = {16, 32, 64, 128};
+constexpr std::int64_t kSelfChains[] = {3, 7, 15, 31};
 constexpr double kShares[] = {0.9, 0.95, 0.97, 0.99};
 constexpr std::int64_t kChains[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
 
@@ -44,6 +46,11 @@ void add_resa(bool rectified, std::vector<Strategy>& space) {
   }
 }
 
+// The longer of two, which a tuple of both has.
+SystemEvidence of_both(const SystemEvidence& a, const SystemEvidence& b) {
+  return {std::max(a.log_latency, b.log_latency), a.whole_steps && b.whole_steps};
+}
+
 }  // namespace
 
 LlmShape dense_sibling(const LlmShape& target) {
@@ -56,6 +63,29 @@ LlmShape dense_sibling(const LlmShape& target) {
   dense.name = target.name.rfind(nsa, 0) == 0 ? "dense-" + target.name.substr(nsa.size())
                                               : target.name + " with dense attention";
   return dense;
+}
+
+void add_self_drafted(std::vector<Strategy>& space) {
+  std::vector<Strategy> steps;
+  add_resa(false, steps);
+  for (const Strategy& step : steps) {
+    for (const std::int64_t depth : kSelfChains) {
+      Strategy s = chain(AttentionMethod::kDense, depth);
+      s.resa_key_block = step.resa_key_block;
+      s.resa_active_ratio = step.resa_active_ratio;
+      s.drafts_itself = true;
+      space.push_back(s);
+    }
+  }
+}
+
+Strategy agreement_of(const Strategy& strategy) {
+  Strategy out = drafting_steps(strategy);
+  out.sampling.reset();
+  const auto period = std::find_if(std::begin(kPeriods), std::end(kPeriods) - 1,
+                                   [&](std::int64_t f) { return f >= strategy.draft.nodes; });
+  out.resa_rectify_every = *period;
+  return out;
 }
 
 std::vector<Strategy> system_space(PrecisionClass precision) {
@@ -96,6 +126,13 @@ std::optional<SystemEvidence> system_evidence(const Strategy& s, const FittedMod
         "what share of the context SpecAttn chooses was measured of no pair; profile --model PAIR "
         "--dense FOLDER --sweep pair does";
     return {};
+  }
+  if (s.drafts_itself) {
+    Strategy whole = s;
+    whole.drafts_itself = false;
+    const auto steps = system_evidence(drafting_steps(s), fit, context_len, reason);
+    const auto pass = steps ? system_evidence(whole, fit, context_len, reason) : std::nullopt;
+    return pass ? std::optional(of_both(*steps, *pass)) : std::nullopt;
   }
   const std::string method = name_of(s.attention);
   const SystemQuantile* const step = fit.system("step " + method);

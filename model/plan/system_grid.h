@@ -16,6 +16,11 @@ LlmShape dense_sibling(const LlmShape& target);
 // Sparse+Rectify: ReSA over its block sizes, ratios and periods. Sparse: the same without
 // rectification, SpecAttn over shares and chains. Approx-sampling: chains of the target itself.
 std::vector<Strategy> system_space(PrecisionClass precision);
+// Self-speculation of a dense target, over the settings of ReSA and chains.
+void add_self_drafted(std::vector<Strategy>& space);
+// ReSA that keeps the tokens which dense attention would choose as often as a strategy that drafts
+// for itself: of the least period that a plan goes over and that is no shorter than its steps.
+Strategy agreement_of(const Strategy& strategy);
 // Half-width of log latency that the rest of a step adds where attention alone was measured: an
 // assumption; measured steps lie within 4 % of what is composed.
 inline constexpr double kUnmeasuredStep = 0.15;

@@ -153,6 +153,10 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, doubl
     compose_sigmoids(strategy, context, sink);
     return;
   }
+  if (strategy.drafts_itself) {
+    compose_self_drafted(strategy, context, sink);
+    return;
+  }
   const double period = period_factor(strategy, context);
   compose_dense({.strategy = strategy,
                  .context_len = context,
@@ -195,6 +199,22 @@ const LlmShape* SystemPricer::draft_model_of(const Strategy& strategy) const {
     return &*draft_.model;
   }
   return strategy.attention == AttentionMethod::kSpecAttn ? &assumed_draft_ : nullptr;
+}
+
+// A step over chosen blocks for each drafted token, and the chain's verification.
+void SystemPricer::compose_self_drafted(const Strategy& strategy, std::int64_t context,
+                                        StepSink& sink) const {
+  const Strategy sparse = drafting_steps(strategy);
+  compose_dense({.strategy = sparse,
+                 .context_len = context,
+                 .read = read_of(sparse, context, 0.0),
+                 .weight = static_cast<double>(strategy.draft.levels()),
+                 .factor = measured_factor(sparse, context)},
+                sink);
+  compose_dense({.strategy = {.attention = AttentionMethod::kDense},
+                 .context_len = context,
+                 .queries = strategy.draft.nodes},
+                sink);
 }
 
 // A plain step of the model for each drafted token; the first also takes in what was committed.
@@ -257,6 +277,24 @@ double SystemPricer::measured_factor(const Strategy& strategy, std::int64_t cont
   return std::exp(sum / std::max(1.0, weights));
 }
 
+// A drafted token stays where the sparse step's likeliest token is the dense one's, as it was
+// counted along true texts.
+AcceptedTokens SystemPricer::self_accepted_of(const Strategy& strategy) const {
+  const LossPrice kept =
+      draft_.losses == nullptr ? LossPrice{} : draft_.losses->of(agreement_of(strategy));
+  VERSIEVE_ASSERT(kept.is_known(), "a target whose own drafts nobody counted is not priced");
+  const std::int64_t depth = strategy.draft.depth;
+  AcceptedTokens out;
+  out.mean = tokens_kept(kept.same_token.value, depth);
+  out.log_error =
+      std::log(tokens_kept(kept.same_token.high, depth) / tokens_kept(kept.same_token.low, depth)) /
+      kOf95;
+  if (kept.from == PriceFrom::kBorrowed) {
+    out.log_error = std::hypot(out.log_error, kOtherTargetError);
+  }
+  return out;
+}
+
 AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
                                          const ContextBucket& bucket) const {
   AcceptedTokens out;
@@ -267,6 +305,9 @@ AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
     out.log_error =
         std::log(tokens_kept(stays.high, depth) / tokens_kept(stays.low, depth)) / kOf95;
     return out;
+  }
+  if (strategy.drafts_itself) {
+    return self_accepted_of(strategy);
   }
   if (strategy.draft.speculates()) {
     Strategy draft;
@@ -301,6 +342,14 @@ double SystemPricer::log_error(const Strategy& strategy, const ContextBucket& bu
   return std::hypot(of_steps, of_share);
 }
 
+std::string SystemPricer::self_note_of(const Strategy& s) const {
+  const LossPrice kept = draft_.losses->of(agreement_of(s));
+  return "drafts for itself: " + percent_text(kept.same_token.value) +
+         " of its sparse steps' tokens stay, measured of " +
+         (kept.from == PriceFrom::kBorrowed ? text_of(kept.pair) : std::string("the pair")) +
+         "; no step of such a draft was timed";
+}
+
 std::string SystemPricer::note_of(const Strategy& s) const {
   if (tests_by_sampler(s)) {
     char stays[32];
@@ -314,6 +363,9 @@ std::string SystemPricer::note_of(const Strategy& s) const {
       note += "; its sampler is no faster than the exact one";
     }
     return note;
+  }
+  if (s.drafts_itself) {
+    return self_note_of(s);
   }
   const std::string acceptance = "acceptance of " + fit_.acceptance.pair;
   if (is_dense_target() && s.attention == AttentionMethod::kDense) {

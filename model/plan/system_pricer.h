@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/plan/chain_shares.h"
+#include "model/plan/loss_prices.h"
 #include "model/plan/tuple_pricer.h"
 
 namespace versieve {
@@ -19,6 +20,9 @@ namespace versieve {
 struct DenseDraft {
   std::optional<LlmShape> model;
   bool own_acceptance = false;
+  // What ReSA keeps of the tokens of dense attention, by which a target drafts for itself; null:
+  // nobody asks.
+  const LossPrices* losses = nullptr;
 };
 
 class SystemPricer {
@@ -66,6 +70,7 @@ class SystemPricer {
   void compose_dense(const DenseStep& step, StepSink& sink) const;
   // Null: a draft head.
   const LlmShape* draft_model_of(const Strategy& strategy) const;
+  void compose_self_drafted(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   void compose_draft_model(const DenseStep& step, const LlmShape& model, StepSink& sink) const;
   void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   // The launches of a chain's sampler alone.
@@ -73,6 +78,8 @@ class SystemPricer {
   double sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes) const;
   double period_factor(const Strategy& strategy, std::int64_t context) const;
   double measured_factor(const Strategy& strategy, std::int64_t context) const;
+  AcceptedTokens self_accepted_of(const Strategy& strategy) const;
+  std::string self_note_of(const Strategy& strategy) const;
   AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
   double log_error(const Strategy& strategy, const ContextBucket& bucket) const;
   std::string note_of(const Strategy& strategy) const;

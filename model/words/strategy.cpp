@@ -13,6 +13,7 @@ constexpr std::int64_t kMaxDepth = 32;
 constexpr std::int64_t kMaxWidth = 64;
 constexpr std::int64_t kMaxNodes = 256;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;  // of n_min and n_local
+constexpr const char* kSelfDraft = "draft=resa:";
 
 [[noreturn]] void refuse(std::string_view text, const std::string& reason) {
   throw Error(ExitCode::kUsage, "strategy '" + std::string(text) + "': " + reason);
@@ -194,6 +195,22 @@ void parse_schedule(std::string_view text, std::string_view part, Strategy& s) {
   s.schedule = repeats ? repeated(period_of(letters)) : letters;
 }
 
+void parse_self_draft(std::string_view text, std::string_view part, Strategy& s) {
+  if (s.attention != AttentionMethod::kDense) {
+    refuse(text,
+           "the option 'draft=resa:' is of dense attention, whose own steps over chosen "
+           "blocks draft");
+  }
+  part.remove_prefix(std::string_view(kSelfDraft).size());
+  s.drafts_itself = true;
+  if (!take_resa(part, false, s)) {
+    refuse(text,
+           "the option 'draft=resa:' needs b<block>p<active ratio in (0,1]>, as in "
+           "draft=resa:b16p0.1, and may go on with n_min<least number of blocks>n_local<newest "
+           "blocks always chosen>");
+  }
+}
+
 void parse_option(std::string_view text, std::string_view part, Strategy& s) {
   for (const TopkAlgorithm a : {TopkAlgorithm::kSort, TopkAlgorithm::kRadix, TopkAlgorithm::kGvr}) {
     if (part == std::string("topk=") + name_of(a)) {
@@ -213,9 +230,14 @@ void parse_option(std::string_view text, std::string_view part, Strategy& s) {
     s.form = NsaForm::kVanilla;
     return;
   }
+  if (part.starts_with(kSelfDraft)) {
+    parse_self_draft(text, part, s);
+    return;
+  }
   refuse(text, "the option '" + std::string(part) +
                    "' is none of topk=sort|radix|gvr, "
-                   "sampling=greedy|baseline|exact|sigmoid|coupled, form=vanilla");
+                   "sampling=greedy|baseline|exact|sigmoid|coupled, form=vanilla, "
+                   "draft=resa:b<block>p<ratio>");
 }
 
 void parse_tail(std::string_view text, const std::vector<std::string_view>& parts, Strategy& s) {
@@ -295,7 +317,7 @@ std::string Strategy::text() const {
   } else {
     out += "ar";
     if (schedule == "F*" && !topk && !sampling && form == NsaForm::kFused && group_size == 1 &&
-        order == Traversal::kBfs) {
+        order == Traversal::kBfs && !drafts_itself) {
       return out;
     }
   }
@@ -308,6 +330,9 @@ std::string Strategy::text() const {
   }
   if (form != NsaForm::kFused) {
     out += std::string("/form=") + name_of(form);
+  }
+  if (drafts_itself) {
+    out += "/" + (kSelfDraft + resa_text(*this, false));
   }
   return out;
 }
@@ -328,6 +353,18 @@ PrecisionClass Strategy::precision() const {
     return reuse ? PrecisionClass::kApproxReuse : PrecisionClass::kApproxOnly;
   }
   return reuse ? PrecisionClass::kReuseOnly : PrecisionClass::kStrict;
+}
+
+Strategy drafting_steps(const Strategy& s) {
+  Strategy out = s;
+  out.attention = AttentionMethod::kResa;
+  out.resa_rectify_every = 0;
+  out.draft = {};
+  out.order = Traversal::kBfs;
+  out.group_size = 1;
+  out.group_mode = GroupMode::kExact;
+  out.drafts_itself = false;
+  return out;
 }
 
 std::string Strategy::schedule_for(std::int64_t layers) const {

@@ -88,6 +88,9 @@ struct Strategy {
   std::optional<TopkAlgorithm> topk;          // not said: the engine's default, sort
   std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else coupled
   NsaForm form = NsaForm::kFused;             // only the vanilla form is written
+  // Self-speculation (Rectified Sparse Attention, appendix B): the target's own steps over chosen
+  // blocks draft, by the settings above but the period, and its dense pass verifies.
+  bool drafts_itself = false;
 
   // Strict and total: accepts exactly the canonical texts, so parse(t).text() == t. Otherwise
   // throws Error(kUsage) naming the part and what is allowed.
@@ -101,6 +104,9 @@ struct Strategy {
 
   bool operator==(const Strategy&) const = default;
 };
+
+// The plain steps that draft for a strategy that drafts for itself: ReSA without its passes.
+Strategy drafting_steps(const Strategy& strategy);
 
 // Why this strategy cannot run on this target (geometry, layer count, a part that has no kernels
 // yet), or an empty text if it can.

@@ -4,6 +4,27 @@
 namespace versieve {
 namespace {
 
+// The target's own steps over chosen blocks as a draft: one query a step.
+std::string self_draft_refusal(const Strategy& strategy, const LlmShape& target) {
+  if (!strategy.drafts_itself) {
+    return {};
+  }
+  if (target.has_windows()) {
+    return "draft=resa chooses from all tokens, and this target has layers that see a window of "
+           "them";
+  }
+  if (!strategy.draft.speculates()) {
+    return "draft=resa drafts, and ar asks for no draft";
+  }
+  if (strategy.draft.width != 1) {
+    return "draft=resa decodes token by token: the draft must be a chain, width 1";
+  }
+  if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
+    return "sampling=sigmoid would keep what draft=resa wrote unseen: that is the text of resa";
+  }
+  return {};
+}
+
 std::string attention_refusal(const Strategy& strategy, const LlmShape& target) {
   const bool sparse = strategy.attention == AttentionMethod::kNsa;
   if (sparse != (target.attention == AttentionKind::kNsa)) {
@@ -89,8 +110,8 @@ std::string sampling_refusal(const Strategy& strategy, const LlmShape&) {
 }  // namespace
 
 std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
-  for (const auto& refusal :
-       {attention_refusal, schedule_refusal, selection_refusal, sampling_refusal}) {
+  for (const auto& refusal : {attention_refusal, self_draft_refusal, schedule_refusal,
+                              selection_refusal, sampling_refusal}) {
     const std::string reason = refusal(strategy, target);
     if (!reason.empty()) {
       return reason;

@@ -156,7 +156,11 @@ TEST_CASE("a dense folder is planned with the head that it has, or without any d
   const json bare = planned(folder / "bare");
   CHECK(bare.at("classes") == json({"Strict", "Sparse+Rectify", "Sparse"}));
   for (const json& entry : bare.at("entries")) {
-    CHECK(entry.at("strategy").get<std::string>().find("/ar") != std::string::npos);
+    const std::string strategy = entry.at("strategy").get<std::string>();
+    const bool drafts = strategy.find("/ar") == std::string::npos;
+    CAPTURE(strategy);
+    CHECK(drafts == (strategy.find("/draft=resa:") != std::string::npos));
+    CHECK((!drafts || entry.at("note").get<std::string>().find("drafts for itself") == 0));
   }
   check_refused(plan_of(folder / "bare", " --draft-vocab 64"), 2, "has no draft");
   check_refused(plan_of(folder / "bare", " --baseline dense/d2k1n3/bfs/c1/F*"), 2,

@@ -47,6 +47,38 @@ TEMPLATE_TEST_CASE("generation with ReSA on the GPU: recorded and led steps agre
   }
 }
 
+TEMPLATE_TEST_CASE("a text that the target drafts for itself on the GPU is the dense text",
+                   "[self]", float, Bf16) {
+  std::unique_ptr<kernels::Ops<TestType>> ops = test::try_gpu_ops<TestType>();
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::Engine<TestType> engine(std::move(ops), dense_shape());
+  for (const std::uint64_t seed : {5, 6, 7}) {
+    engine.generator.prefill(tiny::prompt(600, seed));
+    for (const double temperature : {0.0, 0.8}) {
+      GenerateOptions options = tiny::options("dense/ar", 70);
+      options.temperature = temperature;
+      options.seed = seed;
+      const std::vector<std::int32_t> dense = engine.generator.run(options).tokens;
+      for (const char* strategy : {"dense/d5k1n6/bfs/c1/F*/draft=resa:b4p0.05n_min2",
+                                   "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p1",
+                                   "dense/d32k1n33/bfs/c1/F*/draft=resa:b16p0.1n_min3n_local2"}) {
+        CAPTURE(seed, temperature, strategy);
+        options.strategy = Strategy::parse(strategy);
+        options.records_steps = false;
+        const Generation led = engine.generator.run(options);
+        options.records_steps = true;
+        const Generation recorded = engine.generator.run(options);
+        CHECK(led.tokens == dense);
+        CHECK(recorded.tokens == dense);
+        CHECK(recorded.accepted_histogram == led.accepted_histogram);
+        CHECK(recorded.record_seconds >= 0.0);
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("rectification on the GPU brings the cache back to dense decoding", "", float,
                    Bf16) {
   constexpr std::int64_t kPrompt = 400;

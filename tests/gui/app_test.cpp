@@ -566,6 +566,8 @@ class AppTest : public QObject {
     QVERIFY(!text_in_words("resa:b16p0.1f32/ar").contains("at least"));
     QVERIFY(text_in_words("resa:b16p0.1f32n_min4n_local2/ar")
                 .contains("blocks of 16 tokens, at least 4, the 2 newest always"));
+    QVERIFY(text_in_words("dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1")
+                .contains("drafted by the target's own steps over the best 10 % of blocks"));
     QVERIFY(text_in_words("topk:gvr/k256/hint0.75").contains("guess, verify, refine"));
     QVERIFY(text_in_words("sampling:exact/k4/r1").contains("tree of 4 children"));
     QVERIFY(text_in_words("sampling:exact/chain/r1/b16/topk50/topp0.95")

@@ -62,6 +62,7 @@ TEST_CASE("another kind of group, schedule, attention or sampling is another cho
   CHECK(!alike("resa:b16p0.1f32/ar", "resa:b16p0.1f128/ar"));
   CHECK(!alike("resa:b16p0.1f32/ar", "resa:b16p0.1f32n_min4/ar"));
   CHECK(!alike("resa:b16p0.1f32/ar", "resa:b16p0.1f32n_local4/ar"));
+  CHECK(!alike("dense/d4k1n5/bfs/c1/F*", "dense/d4k1n5/bfs/c1/F*/draft=resa:b16p0.1"));
   CHECK(!alike("nsa/ar", "nsa/d1k1n2/bfs/c1/F*"));
 }
 

@@ -15,7 +15,9 @@ TEST_CASE("canonical strategy texts are read back to themselves") {
         "specattn:p0.97/d4k2n8/bfs/c1/F*", "nsa/d6k8n64/dfs/c4e/(FRR)*/topk=gvr/sampling=exact",
         "nsa/d2k2n4/bfs/c1/F*/sampling=greedy", "nsa/ar/bfs/c1/F*/form=vanilla",
         "nsa/d2k2n4/bfs/c1/(FR)*/topk=gvr/form=vanilla", "resa:b16p0.1f32n_min4/ar",
-        "resa:b16p0.1f0n_local4/ar", "resa:b64p0.02f128n_min1n_local2/ar"}) {
+        "resa:b16p0.1f0n_local4/ar", "resa:b64p0.02f128n_min1n_local2/ar",
+        "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1",
+        "dense/d3k1n4/bfs/c1/F*/sampling=exact/draft=resa:b32p0.05n_min4n_local2"}) {
     CAPTURE(text);
     CHECK(Strategy::parse(text).text() == text);
   }
@@ -58,6 +60,12 @@ TEST_CASE("texts that are not canonical are refused, not repaired") {
                            "resa:b16p0.1f32n_local2n_min4/ar",
                            "resa:b16p0.1f32n_min1048577/ar",
                            "resa:b16p0.1n_min4f32/ar",
+                           "nsa/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1",
+                           "resa:b16p0.1f32/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1",
+                           "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1f32",
+                           "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1n_min16",
+                           "dense/d3k1n4/bfs/c1/F*/draft=resa:",
+                           "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1/sampling=exact",
                            "specattn:p1.5/ar",
                            "nsa/d1k1n3/bfs/c1/F*",
                            "nsa/d99999999999999999999k1n3/bfs/c1/F*",
@@ -120,6 +128,14 @@ TEST_CASE("n_min and n_local are those of Rectified Sparse Attention where they 
   CHECK(resa_active_blocks(160, Strategy::parse("resa:b16p0.1f32n_min1/ar")) == 2);
 }
 
+TEST_CASE("a target that drafts for itself keeps the text of dense decoding") {
+  const Strategy own = Strategy::parse("dense/d15k1n16/bfs/c1/F*/draft=resa:b32p0.05n_min4");
+  CHECK(own.precision() == PrecisionClass::kStrict);
+  CHECK(own.drafts_itself);
+  CHECK(drafting_steps(own).text() == "resa:b32p0.05f0n_min4/ar");
+  CHECK(!Strategy::parse("dense/d15k1n16/bfs/c1/F*").drafts_itself);
+}
+
 TEST_CASE("a strategy that cannot run says what is missing") {
   const LlmShape sparse = named_llm_shape("nsa-1b");
   LlmShape dense = sparse;
@@ -144,6 +160,15 @@ TEST_CASE("a strategy that cannot run says what is missing") {
   CHECK_THAT(reason("dense/ar/bfs/c1/(FR)*", dense), Contains("R layer"));
   CHECK_THAT(reason("dense/d3k1n4/bfs/c4a/F*", dense), Contains("approximate group"));
   CHECK_THAT(reason("resa:b16p0.1f32/d3k1n4/bfs/c1/F*", dense), Contains("no draft"));
+  const std::string own = "/draft=resa:b16p0.1";
+  CHECK(reason(("dense/d3k1n4/bfs/c1/F*" + own).c_str(), dense) == "");
+  CHECK_THAT(reason(("dense/d3k2n4/bfs/c1/F*" + own).c_str(), dense), Contains("width 1"));
+  CHECK_THAT(reason(("dense/ar/bfs/c1/F*" + own).c_str(), dense), Contains("ar asks for no draft"));
+  CHECK_THAT(reason(("dense/d3k1n4/bfs/c1/F*/sampling=sigmoid" + own).c_str(), dense),
+             Contains("the text of resa"));
+  LlmShape windows = dense;
+  windows.dense_layers.assign(static_cast<std::size_t>(windows.layers), {.window = 128});
+  CHECK_THAT(reason(("dense/d3k1n4/bfs/c1/F*" + own).c_str(), windows), Contains("draft=resa"));
 }
 
 TEST_CASE("a schedule is one letter a layer") {

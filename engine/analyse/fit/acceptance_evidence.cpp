@@ -41,8 +41,12 @@ std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
   bool calibration = false;
   for (const PointMeasurement& m : measured) {
     const std::optional<double> accepted = accepted_of(m);
-    if (accepted && is_of(m, pair) && m.key.temperature == temperature) {
-      samples.push_back({&m, Strategy::parse(m.key.strategy), *accepted});
+    if (!accepted || !is_of(m, pair) || m.key.temperature != temperature) {
+      continue;
+    }
+    // What a target drafts for itself says nothing of its pair's draft.
+    if (const Strategy strategy = Strategy::parse(m.key.strategy); !strategy.drafts_itself) {
+      samples.push_back({&m, strategy, *accepted});
       calibration = calibration || m.key.split == "calibration";
     }
   }

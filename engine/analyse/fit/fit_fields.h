@@ -108,9 +108,11 @@ void visit_fields(A& a, T& x) {
 template <class A, Is<Strategy> T>
 void visit_fields(A& a, T& x) {
   auto& [attention, resa_key_block, resa_active_ratio, resa_rectify_every, resa_n_min, resa_n_local,
-         specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form] = x;
+         specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form,
+         drafts_itself] = x;
   a(attention, resa_key_block, resa_active_ratio, resa_rectify_every, resa_n_min, resa_n_local,
-    specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form);
+    specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form,
+    drafts_itself);
 }
 template <class A, Is<RunConditions> T>
 void visit_fields(A& a, T& x) {

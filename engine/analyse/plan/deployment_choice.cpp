@@ -90,9 +90,10 @@ DraftChoice carried(const ServingEngine& engine, const Evaluation& evaluation) {
   return draft.speculates() ? engine.carried(draft) : draft;
 }
 
-// Nothing is left of ReSA without its attention.
+// Nothing is left of ReSA without its attention, as a draft or of the text itself.
 bool has_draft_to_carry(const Evaluation& evaluation) {
-  return evaluation.strategy.attention != AttentionMethod::kResa;
+  const Strategy& strategy = evaluation.strategy;
+  return strategy.attention != AttentionMethod::kResa && !strategy.drafts_itself;
 }
 
 bool takes_whole(const ServingEngine& engine, const Evaluation& evaluation) {
@@ -116,6 +117,17 @@ const Evaluation* stand_in(const PlanTable& t, std::int64_t bucket) {
   return is_slower ? plain : chain;
 }
 
+// Plain decoding where the pair has no chain.
+const Evaluation* without_own_draft(const PlanTable& t, std::int64_t bucket) {
+  if (const Evaluation* const found = stand_in(t, bucket)) {
+    return found;
+  }
+  const auto plain = std::find_if(
+      t.baselines.begin(), t.baselines.end(),
+      [&](const PlanBaseline& b) { return b.bucket == bucket && b.role == "autoregressive"; });
+  return plain == t.baselines.end() ? nullptr : &plain->evaluation;
+}
+
 }  // namespace
 
 DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& engine,
@@ -133,6 +145,9 @@ DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& 
   if (fits != cell.end()) {
     out.entry = *fits;
     out.evaluation = &out.entry->evaluation;
+  } else if (out.evaluation->strategy.drafts_itself &&
+             without_own_draft(table, bucket) != nullptr) {
+    out.evaluation = without_own_draft(table, bucket);
   } else if (!has_draft_to_carry(*out.evaluation)) {
     refuse(std::string(engine.name) + " has nothing like the entries of class " +
            name_of(wish.precision) + " for contexts of " + name_of(*out.bucket) +

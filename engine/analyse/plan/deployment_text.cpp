@@ -73,7 +73,12 @@ std::string loss_line(const ServingEngine& engine, const DeploymentChoice& c) {
   }
   const Evaluation& best = c.best->evaluation;
   const Evaluation& last = c.last->evaluation;
-  const std::string limit = std::string(engine.name) + " cannot take it: " + engine.limit + ".";
+  const std::string limit =
+      std::string(engine.name) + " cannot take it: " +
+      (best.strategy.drafts_itself
+           ? "none of its settings drafts by the target's own steps over chosen blocks"
+           : engine.limit) +
+      ".";
   if (c.is_cut()) {
     return yaml_comment(limit + " Nor any other that is listed. Cut to " + draft_text(c.draft) +
                         ", for which the table has no number; the lowest that it lists has " +

@@ -80,6 +80,11 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
   if (strategy.attention == AttentionMethod::kResa && strategy.draft.speculates()) {
     throw Error(ExitCode::kAnswerNo, "the simulator has traces of ReSA's plain steps only");
   }
+  if (strategy.drafts_itself) {
+    throw Error(ExitCode::kAnswerNo,
+                "the simulator has traces of plain resa steps and of chains "
+                "over a dense cache, not of both as one step");
+  }
   const DraftTree grown = synthetic_tree(strategy.draft);
   DenseCase a =
       dense_case(shape, reordered(grown, traversal_order(grown, strategy.order)), context_len);

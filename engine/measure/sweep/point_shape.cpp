@@ -1,6 +1,7 @@
 #include "engine/measure/sweep/point_shape.h"
 
 #include "engine/io/model_config.h"
+#include "engine/run/speculate/step.h"
 #include "model/plan/system_grid.h"
 #include "model/words/assert.h"
 
@@ -24,6 +25,9 @@ PointShape point_shape(const PointKey& key, const Strategy& strategy, const Pair
     out.shape = shape_for(strategy, read_target_config(pair->model).shape);
   }
   out.refusal = illegal_because(strategy, out.shape);
+  if (out.refusal.empty() && strategy.drafts_itself) {
+    out.refusal = unavailable_because(strategy, out.shape);
+  }
   return out;
 }
 

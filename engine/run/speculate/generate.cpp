@@ -11,12 +11,13 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   const Draft<T>* draft = prefilled_.draft();
   const bool has_model = prefilled_.draft_model() != nullptr;
   const bool chooses = strategy.attention == AttentionMethod::kSpecAttn;
+  const bool own = chooses || strategy.drafts_itself;
   const std::string reason =
-      chooses ? illegal_because(strategy, shape) : unavailable_because(strategy, shape);
+      own ? illegal_because(strategy, shape) : unavailable_because(strategy, shape);
   if (!reason.empty()) {
     return reason;
   }
-  if (strategy.draft.speculates() && draft == nullptr && !has_model) {
+  if (strategy.draft.speculates() && !strategy.drafts_itself && draft == nullptr && !has_model) {
     return "the model has no draft, so it can only decode with ar";
   }
   if (chooses && !has_model) {
@@ -64,9 +65,12 @@ Generation Generator<T>::run(const GenerateOptions& options) {
   if (options.records_steps && recorded_.can_run(options)) {
     return recorded_.run(options);
   }
-  return options.strategy.attention == AttentionMethod::kSpecAttn
-             ? host_led_.run_specattn(options, layer_map_)
-             : host_led_.run(options);
+  if (options.strategy.attention == AttentionMethod::kSpecAttn) {
+    return host_led_.run_specattn(options, layer_map_);
+  }
+  const bool records = options.strategy.drafts_itself && options.records_steps;
+  return records && recorded_.can_draft(options) ? recorded_.run_self_drafted(options, host_led_)
+                                                 : host_led_.run(options);
 }
 
 template <class T>

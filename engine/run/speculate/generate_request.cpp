@@ -235,6 +235,9 @@ std::string refusal_of(const GenerateRequest& request, const ComputeDevice& devi
                        const Strategy& strategy, const Setting& setting,
                        const Generator<T>& generator) {
   const std::string reason = generator.refusal(options_of(request, device, strategy, setting));
+  if (reason.empty() && setting.acceptance && strategy.drafts_itself) {
+    return "synthetic acceptance is that of the pair's draft, and draft=resa takes none";
+  }
   return reason.empty() && setting.acceptance ? setting.acceptance->lacking_because(strategy)
                                               : reason;
 }
@@ -343,8 +346,9 @@ GenerateReport run_with(const GenerateRequest& request, const ComputeDevice& dev
                      .ranked;
   }
   const bool drafts =
-      request.plan || std::any_of(strategies.begin(), strategies.end(),
-                                  [](const Strategy& s) { return s.draft.speculates(); });
+      request.plan || std::any_of(strategies.begin(), strategies.end(), [](const Strategy& s) {
+        return s.draft.speculates() && !s.drafts_itself;
+      });
   return with_ops(device, dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
     const std::unique_ptr<DecodingPair<T>> pair = make(*ops, drafts);
     return run_on<T>(request, device, dtype, *pair, prompt, strategies);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/host_led.h"
@@ -10,21 +11,28 @@
 namespace versieve::engine {
 namespace {
 
-// Plain decoding after which trees may follow: the draft takes in what was committed.
+// Steps that the draft head does not draft, after which its trees may follow: it takes in what was
+// committed.
 template <class T>
-class FeedingNoDraft final : public TreeSource<T> {
+class FeedingSource final : public TreeSource<T> {
  public:
-  explicit FeedingNoDraft(Draft<T>& draft) : draft_(&draft) {}
+  FeedingSource(Draft<T>& draft, std::unique_ptr<TreeSource<T>> source)
+      : draft_(&draft), source_(std::move(source)) {}
 
-  void observe(const Observation<T>& observation) override { pending_ = observation; }
+  void observe(const Observation<T>& observation) override {
+    pending_ = observation;
+    source_->observe(observation);
+  }
   DraftTree propose(std::int64_t position, std::int32_t token) override {
     draft_->extend(pending_.first + 1, pending_.next_token, pending_.captured, pending_.rows,
                    false);
-    return NoDraft<T>().propose(position, token);
+    return source_->propose(position, token);
   }
+  const T* sampled_logits() const override { return source_->sampled_logits(); }
 
  private:
   Draft<T>* draft_;
+  std::unique_ptr<TreeSource<T>> source_;
   Observation<T> pending_;
 };
 
@@ -39,10 +47,12 @@ bool attends_plainly(const Strategy& strategy) {
 template <class T>
 std::unique_ptr<TreeSource<T>> GuardedRuns<T>::make_source(const GenerateOptions& options,
                                                            std::vector<std::int32_t> text) {
-  if (prefilled_->draft() != nullptr && !options.strategy.draft.speculates()) {
-    return std::make_unique<FeedingNoDraft<T>>(*prefilled_->draft());
+  const Strategy& strategy = options.strategy;
+  std::unique_ptr<TreeSource<T>> source = prefilled_->make_source(options, std::move(text));
+  if (prefilled_->draft() != nullptr && (!strategy.draft.speculates() || strategy.drafts_itself)) {
+    return std::make_unique<FeedingSource<T>>(*prefilled_->draft(), std::move(source));
   }
-  return prefilled_->make_source(options, std::move(text));
+  return source;
 }
 
 template <class T>

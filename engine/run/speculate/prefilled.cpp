@@ -6,6 +6,7 @@
 
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/model_drafter.h"
+#include "engine/run/speculate/self_draft.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 
@@ -179,6 +180,7 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
   if (!options.strategy.draft.speculates()) {
     return std::make_unique<NoDraft<T>>();
   }
+  const bool own = options.strategy.drafts_itself;
   const DraftSourceOptions choice{
       .choice = options.strategy.draft,
       .order = options.strategy.order,
@@ -189,7 +191,11 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
       .samples_chain = options.strategy.sampling == SamplingAlgorithm::kSigmoid,
       .adapts_length = options.adapts_length,
       .target_vocab = target_->shape().vocab,
-      .draft_positions = draft_positions()};
+      .draft_positions = own ? 0 : draft_positions()};
+  if (own) {
+    return std::make_unique<SelfSource<T>>(
+        *ops_, *target_, drafting_options(options.strategy, target_->shape()), choice);
+  }
   if (draft_ != nullptr) {
     return std::make_unique<DraftSource<T>>(*ops_, *draft_, choice);
   }
@@ -201,12 +207,12 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
 
 template <class T>
 std::optional<Rectifier<T>> Prefilled<T>::make_rectifier(const Strategy& strategy) {
-  if (strategy.attention != AttentionMethod::kResa) {
+  if (strategy.attention != AttentionMethod::kResa && !strategy.drafts_itself) {
     target_->drop_block_keys();
     return std::nullopt;
   }
   target_->keep_block_keys(strategy.resa_key_block);
-  if (strategy.resa_rectify_every == 0) {
+  if (strategy.drafts_itself || strategy.resa_rectify_every == 0) {
     return std::nullopt;
   }
   return Rectifier<T>(*target_, strategy.resa_rectify_every);

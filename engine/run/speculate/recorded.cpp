@@ -5,6 +5,7 @@
 
 #include "engine/run/speculate/acceptance.h"
 #include "engine/run/speculate/draft_source.h"
+#include "engine/run/speculate/self_draft.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -21,6 +22,10 @@ DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& targe
           .order = strategy.order,
           .verify = verify_options(strategy, target),
           .temperature = temperature};
+}
+
+bool follows_best(const GenerateOptions& options) {
+  return options.temperature == 0.0 || samples_coupled(options.strategy);
 }
 
 // What follows a tuple whose draft takes no more positions.
@@ -104,10 +109,10 @@ bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
                prefilled_->length() + prefilled_->token_limit(options) + 2 * kDeepestPath)
         .empty();
   };
-  const bool follows_best = options.temperature == 0.0 || samples_coupled(options.strategy);
-  return !model_tree && follows_best && !options.adapts_length && !options.measures_blocks &&
-         !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
-         !options.on_step && runs(options.strategy) &&
+  return !model_tree && !options.strategy.drafts_itself && follows_best(options) &&
+         !options.adapts_length && !options.measures_blocks && !options.measures_gaps &&
+         !options.hide_tree_compressed && options.observer == nullptr && !options.on_step &&
+         runs(options.strategy) &&
          (prefilled_->draft_positions() == 0 || runs(without_draft(options.strategy)));
 }
 
@@ -249,6 +254,37 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
     }
   }
   run.recorded_seconds -= run.record_seconds + run.rectify_seconds;
+  return run;
+}
+
+// Room as HostLedRuns reserves it: a regrown cache would drop the block keys that recordings name.
+template <class T>
+std::int64_t RecordedRuns<T>::longest_self_drafted(const GenerateOptions& options) const {
+  constexpr std::int64_t kSpareRows = 3;  // that steps of one token reserve behind the last
+  return prefilled_->length() + prefilled_->token_limit(options) + kDeepestTree - kSpareRows;
+}
+
+template <class T>
+bool RecordedRuns<T>::can_draft(const GenerateOptions& options) const {
+  const Strategy steps = drafting_steps(options.strategy);
+  return follows_best(options) && options.acceptance == nullptr && !options.adapts_length &&
+         DeviceStepRunner<T>::refusal(prefilled_->target(),
+                                      device_options(steps, prefilled_->target().shape()),
+                                      longest_self_drafted(options))
+             .empty();
+}
+
+template <class T>
+Generation RecordedRuns<T>::run_self_drafted(const GenerateOptions& options,
+                                             HostLedRuns<T>& host_led) {
+  DeviceStepRunner<T>& steps = recorded_steps(drafting_steps(options.strategy), options, false);
+  const double recorded_before = steps.record_seconds();
+  RecordedSelfSource<T> source(prefilled_->target(), steps,
+                               {.max_context = longest_self_drafted(options), .seed = options.seed},
+                               options.strategy.draft.levels());
+  Generation run = host_led.run(options, source);
+  run.record_seconds = steps.record_seconds() - recorded_before;
+  run.seconds[static_cast<std::size_t>(StepPhase::kDraft)] -= run.record_seconds;
   return run;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/run/speculate/device_step.h"
+#include "engine/run/speculate/host_led.h"
 #include "engine/run/speculate/prefilled.h"
 #include "model/plan/runtime_guard.h"
 
@@ -30,6 +31,10 @@ class RecordedRuns {
   void reserve(std::int64_t max_new_tokens);
   // REQUIRES: can_run().
   Generation run(const GenerateOptions& options);
+  // Of a strategy that drafts for itself: whether the steps that draft can be recorded.
+  bool can_draft(const GenerateOptions& options) const;
+  // Its chains by recorded steps; the host leads their verification. REQUIRES: can_draft().
+  Generation run_self_drafted(const GenerateOptions& options, HostLedRuns<T>& host_led);
   // Each step by the tuple that the guard holds active; each tuple has recordings of its own, and
   // the next takes over where it ends. REQUIRES: can_run() each of them, and no draft model.
   Generation run_guarded(const GenerateOptions& options, std::span<const Strategy> ranked,
@@ -43,6 +48,7 @@ class RecordedRuns {
   typename DeviceStepRunner<T>::Start rewind(std::span<const Strategy> strategies,
                                              std::int64_t limit, std::int32_t token);
 
+  std::int64_t longest_self_drafted(const GenerateOptions& options) const;
   // With the yields that synthetic acceptance gives from there on.
   void begin_steps(DeviceStepRunner<T>& steps, const Strategy& strategy, GenerateOptions options,
                    typename DeviceStepRunner<T>::Start start) const;

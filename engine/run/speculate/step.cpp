@@ -16,6 +16,9 @@ std::string unavailable_because(const Strategy& strategy, const LlmShape& target
   if (strategy.attention == AttentionMethod::kSpecAttn) {
     return "specattn runs where a draft model chooses the tokens: in generate";
   }
+  if (strategy.drafts_itself) {
+    return "draft=resa runs where a text goes on: in generate";
+  }
   return {};
 }
 
@@ -30,6 +33,10 @@ VerifyOptions verify_options(const Strategy& strategy, const LlmShape& target) {
     options.resa = resa_selection(strategy);
   }
   return options;
+}
+
+VerifyOptions drafting_options(const Strategy& strategy, const LlmShape& target) {
+  return verify_options(drafting_steps(strategy), target);
 }
 
 const char* name_of(StepPhase phase) {

@@ -19,6 +19,8 @@ namespace versieve::engine {
 // Why the engine cannot run that strategy on a target of that shape, or an empty text: what
 // illegal_because says, and what has no kernel in the engine yet.
 std::string unavailable_because(const Strategy& strategy, const LlmShape& target);
+// How the steps attend that draft for a strategy which drafts for itself.
+VerifyOptions drafting_options(const Strategy& strategy, const LlmShape& target);
 // How that strategy verifies a tree. REQUIRES: it is available.
 VerifyOptions verify_options(const Strategy& strategy, const LlmShape& target);
 

@@ -32,7 +32,8 @@ std::vector<Strategy> tuples_of(const std::string& attention) {
           for (const char* sampling :
                {"", "/sampling=greedy", "/sampling=baseline", "/sampling=exact",
                 "/sampling=sigmoid", "/sampling=coupled"}) {
-            for (const char* form : {"", "/form=vanilla"}) {
+            for (const char* form : {"", "/form=vanilla", "/draft=resa:b4p0.3n_min2",
+                                     "/form=vanilla/draft=resa:b4p0.3"}) {
               const std::string text =
                   attention + draft + place + schedule + topk + sampling + form;
               try {

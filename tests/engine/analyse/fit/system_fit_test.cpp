@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
+#include <map>
 
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/fit/system_points.h"
@@ -152,6 +153,75 @@ TEST_CASE("a plan ranks the other systems, as fitted and as read back from the f
   CHECK(table.unavailable[0].reason.find("sampling=sigmoid") != std::string::npos);
   CHECK(std::count_if(table.baselines.begin(), table.baselines.end(),
                       [](const PlanBaseline& b) { return b.role == "dense target"; }) == 2);
+}
+
+namespace {
+
+// What ReSA keeps of the tokens of dense attention.
+QualityPoint kept(const std::string& strategy, double same) {
+  return {.pair = {"mine", std::string(64, 'a')},
+          .set = "texts: all",
+          .distance = "",
+          .split = "test",
+          .strategy = strategy,
+          .set_sha256 = std::string(64, 'e'),
+          .read_as = "tokens",
+          .tokens = 1000,
+          .loss_nats = 2.0,
+          .same_token = {same, same - 0.02, same + 0.02},
+          .answers = {}};
+}
+
+PlanTable dense_plan(const std::vector<QualityPoint>& rows) {
+  const LlmShape target = dense_sibling(named_llm_shape("nsa-1b"));
+  PlanOptions options;
+  options.drafts = false;
+  options.baseline = "dense/ar";
+  options.schedules = {"F*"};
+  options.classes = {PrecisionClass::kStrict};
+  options.buckets = {{12288, 16384}};
+  options.ranks = 200;
+  options.distinct = false;
+  options.loss.prices =
+      LossPrices(rows, {"mine", std::string(64, 'a')}, "", target.layers, std::string());
+  return plan(both().model, h200(), target, options);
+}
+
+}  // namespace
+
+TEST_CASE("a target that drafts for itself is planned by what its sparse steps keep") {
+  const std::string b16 = "resa:b16p0.1f16/ar", longer = "resa:b16p0.1f32/ar";
+  const PlanTable table = dense_plan({kept(b16, 0.9), kept(longer, 0.8)});
+  std::map<std::string, PlanEntry> found;
+  for (const PlanEntry& e : table.entries) {
+    found[e.evaluation.strategy.text()] = e;
+  }
+  // Plain decoding, and chains of the one setting that was measured.
+  REQUIRE(found.size() == 5);
+  const PlanEntry& three = found.at("dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1");
+  CHECK(three.evaluation.expected_accepted == Approx(1.0 + 0.9 + 0.81 + 0.729));
+  CHECK(three.price.from == PriceFrom::kConstruction);
+  CHECK(three.note.find("90 % of its sparse steps' tokens stay, measured of the pair") !=
+        std::string::npos);
+  const PlanEntry& deep = found.at("dense/d31k1n32/bfs/c1/F*/draft=resa:b16p0.1");
+  CHECK(deep.evaluation.expected_accepted == Approx((1.0 - std::pow(0.8, 32)) / 0.2));
+  // Three steps of ReSA and a chain of four, no more and no less than their parts.
+  const FittedModel& fit = both().model;
+  const LlmShape target = dense_sibling(named_llm_shape("nsa-1b"));
+  const auto us = [&](const char* text) {
+    return predicted_step_us(fit, h200(), target, Strategy::parse(text), 16384);
+  };
+  const double whole = us("dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1");
+  const double sparse = us("resa:b16p0.1f0/ar"), plain = us("dense/ar");
+  CHECK(whole > 3.0 * sparse + 0.9 * plain);
+  CHECK(whole < 3.0 * sparse + 2.0 * plain);
+  CHECK(us("dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1n_min400") > whole);
+  // Nothing measured: nothing planned, with the reason.
+  const PlanTable unknown = dense_plan({});
+  CHECK(unknown.entries.size() == 1);
+  CHECK(std::any_of(unknown.excluded.begin(), unknown.excluded.end(), [](const auto& e) {
+    return e.reason.find("own sparse steps' tokens") != std::string::npos;
+  }));
 }
 
 TEST_CASE("rectification costs what a dense pass costs, by its period") {

@@ -235,6 +235,22 @@ TEST_CASE("where no chain is listed, the bucket's plain chain stands in") {
   CHECK(without_comments(exported(t, "vllm")) == "{}\n");
 }
 
+TEST_CASE("a target's own draft goes to no engine: the pair's chain does, else plain decoding") {
+  const char* const own = "dense/d7k1n8/bfs/c1/F*/draft=resa:b16p0.1";
+  PlanTable t = table({own, "dense/d3k1n4/bfs/c1/F*"});
+  for (const char* format : kFormats) {
+    CHECK(says(exported(t, format), "Tuple: dense/d3k1n4/bfs/c1/F*, rank 2 of class Strict"));
+    CHECK(says(exported(t, format),
+               "cannot take it: none of its settings drafts by the target's "
+               "own steps over chosen blocks."));
+  }
+  t = table({own});
+  check_refused(t, "sglang", {}, "nothing like the entries of class Strict");
+  add_baseline(t, "autoregressive", "dense/ar", 300.0);
+  CHECK(without_comments(exported(t, "sglang")) == "{}\n");
+  CHECK(says(exported(t, "sglang"), "What is taken yields 70.0 % less."));
+}
+
 TEST_CASE("where nothing listed fits, the best one is cut, and what is known of the loss is said") {
   const PlanTable t = table({"nsa/d6k4n64/bfs/c1/F*", "nsa/d5k4n64/bfs/c1/F*"});
   const std::string cut =

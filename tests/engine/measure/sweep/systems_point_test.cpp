@@ -87,14 +87,17 @@ TEST_CASE("decode points read what their method reads of the cache") {
 
 TEST_CASE("n_min and n_local of a point say how many blocks are read") {
   const auto points = run(R"([{"workload": "decode", "context_len": 1024,
-    "strategy": ["resa:b16p0.02f0/ar", "resa:b16p0.02f0n_min4/ar", "resa:b16p0.02f0n_local20/ar"]}])");
-  REQUIRE(points.size() == 3);
+    "strategy": ["resa:b16p0.02f0/ar", "resa:b16p0.02f0n_min4/ar", "resa:b16p0.02f0n_local20/ar",
+                 "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1"]}])");
+  REQUIRE(points.size() == 4);
   const double blocks[] = {16.0, 4.0, 20.0};
   for (std::size_t i = 0; i < 3; ++i) {
     check_measured(points[i]);
     CHECK(*points[i].unique_blocks == blocks[i]);
   }
   CHECK(points[1].key.strategy == "resa:b16p0.02f0n_min4/ar");
+  CHECK(points[3].status == PointStatus::kRefused);
+  CHECK(points[3].reason.find("in generate") != std::string::npos);
 }
 
 TEST_CASE("a rectification's pass reads all of the cache for the tokens of its period") {
