@@ -37,6 +37,9 @@ RunRecord record_of(const engine::LossyQualityReport& report, const Options& opt
                                           {"decoded", report.decoded},
                                           {"questions", report.questions},
                                           {"split", options.split}};
+  if (report.cut > 0) {
+    configuration["cut"] = report.cut;
+  }
   for (const std::filesystem::path& path : options.strategies.tasks) {
     configuration["tasks"].push_back(path.filename().string());
   }
@@ -109,6 +112,10 @@ Run declare_quality(CLI::App& app, const CommandContext&) {
                  "tokens before a question that the strategy reads too");
   app.add_option("--questions", options->strategies.questions,
                  "questions of each set at most; all if left out");
+  app.add_option("--cut", options->strategies.cut,
+                 "with --strategy: rows of their own for every so many tokens of a text that are "
+                 "decoded")
+      ->needs(strategy);
   // Without a strategy or tasks: ways of reading fewer tokens, of a dense target with a dense
   // draft.
   const auto selection = [&](CLI::Option* option) { option->excludes(strategy)->excludes(tasks); };

@@ -28,8 +28,9 @@ struct QualityAnswers {
 struct QualityPoint {
   // The key within a run.
   PairId pair;
-  std::string set;       // a task set's name, or of texts their group's
-  std::string distance;  // tokens between what is asked for and the question; empty: all
+  std::string set;  // a task set's name, or of texts their group's
+  // Tokens between what is asked for and the question; of texts tokens decoded so far; empty: all.
+  std::string distance;
   std::string split;     // test, calibration; empty: not said
   std::string strategy;  // canonical text
   Dtype dtype = Dtype::kUnstated;

@@ -30,11 +30,15 @@ void check_request(const LossyQualityRequest& request) {
     throw Error(ExitCode::kUsage,
                 "a strategy's quality is measured on something: --tasks FILE or --text FILE");
   }
-  for (const std::int64_t count : {request.scored, request.decoded, request.questions}) {
+  for (const std::int64_t count :
+       {request.scored, request.decoded, request.questions, request.cut}) {
     if (count < 0 || count > kMostTokens) {
-      throw Error(ExitCode::kUsage,
-                  "--scored, --decoded and --questions are 0 to " + std::to_string(kMostTokens));
+      throw Error(ExitCode::kUsage, "--scored, --decoded, --questions and --cut are 0 to " +
+                                        std::to_string(kMostTokens));
     }
+  }
+  if (request.cut > 0 && request.texts.empty() && request.windows.empty()) {
+    throw Error(ExitCode::kUsage, "--cut is of texts, and there is none: --text FILE");
   }
   if (request.scored == 0) {
     throw Error(ExitCode::kUsage, "--scored is 1 or more");
@@ -231,28 +235,55 @@ class LossyQualityRun {
 
   // Texts by group, and all of them where there are several groups.
   std::vector<QualitySet> read_texts(const std::vector<ReadText>& texts) {
-    std::map<std::string, Tallies> tallies;
+    std::map<std::string, TextTallies> tallies;
     std::map<std::string, Sha256> hashes;
-    Tallies all(strategies_.size());
+    TextTallies all;
     Sha256 hash_of_all;
     for (const ReadText& text : texts) {
       hashes[text.group].add(text.hashed);
       hash_of_all.add(text.hashed);
-      tallies[text.group].resize(strategies_.size());
       read_text(text, tallies[text.group], all);
       progress_.did(progress_.text_weight(), text.name);
     }
     std::vector<QualitySet> sets;
     for (const auto& [name, own] : tallies) {
-      sets.push_back({.name = name, .sha256 = hashes[name].hex(), .rows = rows_of(own)});
+      add_sets(name, hashes[name].hex(), own, sets);
     }
     if (tallies.size() > 1) {
-      sets.push_back({.name = "all", .sha256 = hash_of_all.hex(), .rows = rows_of(all)});
+      add_sets("all", hash_of_all.hex(), all, sets);
     }
     return sets;
   }
 
  private:
+  // Of whole texts at kWhole; of their pieces at the token that each begins with.
+  using TextTallies = std::map<std::int64_t, Tallies>;
+  static constexpr std::int64_t kWhole = -1;
+
+  void add_sets(const std::string& name, const std::string& sha256, const TextTallies& tallies,
+                std::vector<QualitySet>& sets) const {
+    for (const auto& [begin, own] : tallies) {
+      sets.push_back({.name = name, .sha256 = sha256, .rows = rows_of(own)});
+      if (begin != kWhole) {
+        sets.back().bucket = std::to_string(begin) + "-" + std::to_string(begin + request_.cut);
+      }
+    }
+  }
+
+  void add_text(std::size_t strategy, std::span<const TokenScore> own,
+                std::span<const TokenScore> exact, TextTallies& tallies) const {
+    const auto add = [&](std::int64_t begin, std::size_t at, std::size_t count) {
+      Tallies& tally = tallies[begin];
+      tally.resize(strategies_.size());
+      tally[strategy].add_text(own.subspan(at, count), exact.subspan(at, count));
+    };
+    add(kWhole, 0, own.size());
+    const std::size_t cut = static_cast<std::size_t>(request_.cut);
+    for (std::size_t at = 0; cut > 0 && at < own.size(); at += cut) {
+      add(static_cast<std::int64_t>(at), at, std::min(cut, own.size() - at));
+    }
+  }
+
   std::vector<LossyQualityRow> rows_of(const Tallies& tallies) const {
     std::vector<LossyQualityRow> rows;
     for (std::size_t i = 0; i < tallies.size(); ++i) {
@@ -326,7 +357,7 @@ class LossyQualityRun {
     return buckets;
   }
 
-  void read_text(const ReadText& given, Tallies& group, Tallies& all) {
+  void read_text(const ReadText& given, TextTallies& group, TextTallies& all) {
     const TokenIds& text = given.tokens;
     const std::int64_t length = static_cast<std::int64_t>(text.size());
     if (length < 3 || length > reader_.most_tokens()) {
@@ -347,8 +378,8 @@ class LossyQualityRun {
                          {.text = text, .start = start, .scored = start + 1, .exact = &exact.laws});
       });
       if (own) {
-        for (Tallies* tally : {&group, &all}) {
-          (*tally)[i].add_text(own->tokens, exact.tokens);
+        for (TextTallies* tallies : {&group, &all}) {
+          add_text(i, own->tokens, exact.tokens, *tallies);
         }
       }
     }
@@ -430,6 +461,7 @@ LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeD
                             .scored = request.scored,
                             .decoded = request.decoded,
                             .questions = request.questions,
+                            .cut = request.cut,
                             .sets = {},
                             .remarks = checkpoint.remarks};
   Target<T> target = make_target(*ops, checkpoint, files.head ? &*files.head : nullptr);

@@ -40,6 +40,8 @@ struct LossyQualityRequest {
   std::int64_t scored = 512;   // last tokens of each text that are scored
   std::int64_t decoded = 32;   // tokens before a question that the strategy reads too
   std::int64_t questions = 0;  // of each set at most, evenly; 0: all
+  // Texts have rows of their own for every so many tokens that are decoded; 0: none.
+  std::int64_t cut = 0;
   std::string backend = "auto";
   std::string dtype = "f32";
   int threads = 0;
@@ -79,14 +81,15 @@ struct QualitySet {
   bool asks = false;
   // Of the set's file; of texts of what sha256sum prints of them, or of windows' tokens.
   std::string sha256;
-  std::string bucket;         // tokens between what is asked for and the question; empty: all
+  // Tokens between what is asked for and the question; of texts tokens decoded so far; empty: all.
+  std::string bucket;
   std::int64_t left_out = 0;  // questions that the model has too few positions for
   std::vector<LossyQualityRow> rows;  // the exact run first
 };
 
 struct LossyQualityReport {
   std::string model, backend, device, dtype;
-  std::int64_t scored = 0, decoded = 0, questions = 0, tokens_run = 0;
+  std::int64_t scored = 0, decoded = 0, questions = 0, cut = 0, tokens_run = 0;
   std::vector<QualitySet> sets;
   std::vector<ChainShare> chain_shares;  // of all sets together
   std::vector<std::string> remarks;

@@ -53,7 +53,7 @@ std::string row_line(const LossyQualityRow& row, int width) {
 std::string title_of(const QualitySet& set) {
   std::string title = set.asks ? set.name : set.name + " texts";
   if (!set.bucket.empty()) {
-    title += ", " + set.bucket + " tokens back";
+    title += ", " + set.bucket + (set.asks ? " tokens back" : " tokens decoded");
   }
   const LossyQualityRow& first = set.rows.front();
   if (first.answers) {
@@ -134,7 +134,7 @@ nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report) {
     }
     nlohmann::ordered_json json = {{"set", set.name}, {"kind", set.asks ? "task" : "text"}};
     if (!set.bucket.empty()) {
-      json["tokens_back"] = set.bucket;
+      json[set.asks ? "tokens_back" : "tokens_decoded"] = set.bucket;
     }
     if (set.asks) {
       json["left_out"] = set.left_out;

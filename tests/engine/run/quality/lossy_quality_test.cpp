@@ -468,6 +468,53 @@ TEST_CASE("ReSA is scored as it decodes, with its dense passes") {
   }
 }
 
+TEST_CASE("a text is cut by how far decoding has come, and its pieces are the whole") {
+  Fixture fixture(AttentionKind::kDense);
+  fixture.request.texts = {fixture.folder / "chat-1.txt"};
+  fixture.request.strategies = {"resa:b16p0.3f8/ar"};
+  fixture.request.scored = 60;
+  const LossyQualityReport whole = run_lossy_quality(fixture.request);
+  fixture.request.cut = 25;
+  const LossyQualityReport cut = run_lossy_quality(fixture.request);
+  REQUIRE(whole.sets.size() == 1);
+  REQUIRE(cut.sets.size() == 4);
+  CHECK(cut.sets[0].bucket.empty());
+  CHECK(cut.sets[0].rows[1].divergence == whole.sets[0].rows[1].divergence);
+  double divergence = 0.0, loss = 0.0, agreement = 0.0;
+  for (std::size_t i = 1; i < 4; ++i) {
+    const LossyQualityRow& row = cut.sets[i].rows[1];
+    CHECK(row.strategy == "resa:b16p0.3f8/ar");
+    CHECK(row.tokens == (i < 3 ? 25 : 10));
+    divergence += row.divergence * static_cast<double>(row.tokens) / 60.0;
+    loss += row.loss * static_cast<double>(row.tokens) / 60.0;
+    agreement += row.agreement * static_cast<double>(row.tokens) / 60.0;
+  }
+  CHECK(cut.sets[2].bucket == "25-50");
+  CHECK(cut.sets[3].bucket == "50-75");
+  CHECK(divergence == Approx(whole.sets[0].rows[1].divergence));
+  CHECK(loss == Approx(whole.sets[0].rows[1].loss));
+  CHECK(agreement == Approx(whole.sets[0].rows[1].agreement));
+  const json sets = lossy_quality_json(cut).at("sets");
+  CHECK(sets[0].count("tokens_decoded") == 0);
+  CHECK(sets[1].at("tokens_decoded") == "0-25");
+  CHECK(contains(lossy_quality_text(cut), "25-50 tokens decoded: 25 tokens scored"));
+  const std::vector<QualityPoint> points = quality_points(cut, {"p", "h"}, "test");
+  CHECK(points.front().distance.empty());
+  CHECK(points.back().distance == "50-75");
+  // Of two groups "all" is cut too.
+  fixture.request.texts.push_back(fixture.folder / "prose-1.txt");
+  std::filesystem::copy_file(fixture.request.texts[0], fixture.request.texts[1]);
+  const LossyQualityReport both = run_lossy_quality(fixture.request);
+  REQUIRE(both.sets.size() == 12);
+  CHECK(both.sets[11].name == "all");
+  CHECK(both.sets[11].bucket == "50-75");
+  CHECK(both.sets[11].rows[1].tokens == 20);
+  fixture.request.texts.clear();
+  fixture.ask();
+  CHECK(
+      contains(error_of([&] { run_lossy_quality(fixture.request); }).what(), "--cut is of texts"));
+}
+
 TEST_CASE("SpecAttn costs what the comparison of selections says it costs") {
   Fixture fixture(AttentionKind::kDense);
   fixture.request.texts = {fixture.folder / "chat-1.txt"};
