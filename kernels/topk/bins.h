@@ -55,9 +55,10 @@ VERSIEVE_HOST_DEVICE inline TopkBins topk_bins(std::uint32_t low, std::uint32_t 
   return bins;
 }
 
-// How gvr guesses from kSampleCount scores spread over the row, 32 in each of 16 warps. An expected
-// k kSampleCount / length of them are among the k largest.
-inline constexpr int kSampleCount = 512;
+// How a threshold is guessed from scores spread over the row, 32 in each of some warps (gvr: 16).
+// Of a sample of n an expected k n / length are among the k largest.
+inline constexpr int kSampleWarps = 16;
+inline constexpr int kSampleCount = 32 * kSampleWarps;
 struct SampleRanks {
   int safe = 0;  // from the top of the sample: over k scores reach it, almost surely
   // The same as a rank in each warp, and the rank of that among the warps, both from 0.
@@ -67,6 +68,6 @@ struct SampleRanks {
   int warps_reached = 0;
 };
 // REQUIRES: 1 <= k < length.
-SampleRanks sample_ranks(std::int64_t length, std::int64_t k);
+SampleRanks sample_ranks(std::int64_t length, std::int64_t k, int warps = kSampleWarps);
 
 }  // namespace versieve::kernels

@@ -2,19 +2,12 @@
 #include "kernels/launch.h"
 
 #include "kernels/topk/select.h"
+#include "kernels/topk/short_rows.h"
 #include "kernels/topk/sort.h"
 #include "model/launches/topk.h"
 
 namespace versieve::kernels {
 namespace {
-
-template <class T>
-TopkParams<T> with_paying_variant(TopkParams<T> p) {
-  if (p.variant == TopkVariant::kGvr && topk_is_short(p.length, p.rows)) {
-    p.variant = TopkVariant::kRadix;
-  }
-  return p;
-}
 
 template <class T>
 bool selects(const TopkParams<T>& p) {
@@ -34,7 +27,15 @@ void launch_topk(const TopkParams<T>& p, const LaunchContext& context) {
     launch_topk_sort(p, context);
     return;
   }
-  const TopkParams<T> call = with_paying_variant(p);
+  const ShortLayout layout = short_layout(p);
+  if (layout.blocks > 0) {
+    launch_short_rows(p, layout, context);
+    return;
+  }
+  TopkParams<T> call = p;
+  if (topk_is_short(p.length, p.rows)) {
+    call.hint = nullptr;  // looking at it takes what it saves
+  }
   launch_select(call, select_shape(call), context);
 }
 

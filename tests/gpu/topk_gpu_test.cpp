@@ -12,6 +12,7 @@
 #include "kernels/launch.h"
 #include "kernels/topk/bins.h"
 #include "kernels/topk/select.h"
+#include "kernels/topk/short_rows.h"
 #include "tests/gpu/device.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/gpu/topk_rows.h"
@@ -109,22 +110,56 @@ class DeviceRows {
 
   // Null text if the launch gives the CPU's bits, else where it does not.
   std::string mistake(TopkVariant variant, const Ints& hint, const SelectShape& shape) {
-    const std::size_t count = set_->indices.size();
-    indices_.write(Ints(count, -77));
-    values_.write(std::vector<T>(count, test::narrow<T>(-12345.0F)));
     if (!hint.empty()) {
       hint_.write(hint);
     }
-    TopkParams<T> p{.variant = variant,
-                    .rows = set_->rows,
-                    .length = set_->length,
-                    .k = set_->k,
-                    .scores = scores_.data() + offset_,
-                    .hint = hint.empty() ? nullptr : hint_.data(),
-                    .indices = indices_.data(),
-                    .values = values_.data()};
+    TopkParams<T> p = params(variant);
+    p.hint = hint.empty() ? nullptr : hint_.data();
+    poison();
     launch_select(p, shape, {});
+    return difference();
+  }
+  // The same of the form that keeps a row in registers, in every layout that holds it.
+  std::string short_mistake() {
+    for (const ShortLayout& layout :
+         {ShortLayout{1, 8}, ShortLayout{1, 16}, ShortLayout{1, 32}, ShortLayout{1, 16, true},
+          ShortLayout{1, 32, true}, ShortLayout{2, 8}, ShortLayout{2, 16}, ShortLayout{4, 8},
+          ShortLayout{8, 8}}) {
+      if (!short_rows_hold(params(TopkVariant::kRadix), layout)) {
+        continue;
+      }
+      poison();
+      launch_short_rows(params(TopkVariant::kRadix), layout, {});
+      const std::string mistake = difference();
+      if (!mistake.empty()) {
+        return std::to_string(layout.blocks) + " blocks of " + std::to_string(layout.items) +
+               " scores a thread: " + mistake;
+      }
+    }
+    return {};
+  }
+  bool fits(const SelectShape& shape) const {
+    return select_fits(params(TopkVariant::kRadix), shape);
+  }
+
+ private:
+  TopkParams<T> params(TopkVariant variant) const {
+    return {.variant = variant,
+            .rows = set_->rows,
+            .length = set_->length,
+            .k = set_->k,
+            .scores = scores_.data() + offset_,
+            .indices = indices_.data(),
+            .values = values_.data()};
+  }
+  void poison() {
+    const std::size_t count = set_->indices.size();
+    indices_.write(Ints(count, -77));
+    values_.write(std::vector<T>(count, test::narrow<T>(-12345.0F)));
+  }
+  std::string difference() {
     check(cudaDeviceSynchronize());
+    const std::size_t count = set_->indices.size();
     Ints indices(count);
     std::vector<T> values(count);
     indices_.read(indices);
@@ -139,15 +174,7 @@ class DeviceRows {
     }
     return {};
   }
-  bool fits(const SelectShape& shape) const {
-    return select_fits(TopkParams<T>{.rows = set_->rows,
-                                     .length = set_->length,
-                                     .k = set_->k,
-                                     .scores = scores_.data() + offset_},
-                       shape);
-  }
 
- private:
   const Rows<T>* set_;
   std::size_t offset_;
   DeviceArray<T> scores_;
@@ -172,6 +199,10 @@ std::vector<SelectShape> all_shapes() {
 template <class T>
 void check_set(const Rows<T>& set, std::size_t offset) {
   DeviceRows<T> device(set, offset);
+  {
+    INFO("Lp " << set.length << " k " << set.k << " offset " << offset << ", in registers");
+    REQUIRE(device.short_mistake() == "");
+  }
   std::vector<Ints> hints;
   for (const HintForm form : test::kHintForms) {
     hints.push_back(hints_of(set, form, 5));
@@ -240,6 +271,53 @@ TEST_CASE("CUDA topk selects exactly from a few rows in one shape", "[topk][race
   REQUIRE(device.mistake(TopkVariant::kRadix, {}, shape) == "");
   for (const HintForm form : {HintForm::kNone, HintForm::kMostly}) {
     REQUIRE(device.mistake(TopkVariant::kGvr, hints_of(set, form, 5), shape) == "");
+  }
+  REQUIRE(device.short_mistake() == "");
+}
+
+// Every layout.
+TEMPLATE_TEST_CASE("CUDA topk selects exactly from rows that stay in registers", "[topk][block]",
+                   float, Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  for (const std::int64_t length : {31, 4093, 8185, 8192, 12345, 16384, 32761, 32768, 65529}) {
+    for (const std::int64_t k : {std::int64_t{1}, std::int64_t{64}, std::int64_t{2048}, length / 3,
+                                 length - 1, length, length + 70}) {
+      const Rows<TestType> set = rows_of_all_forms<TestType>(length, k, 6);
+      for (const std::size_t offset : {0, 3}) {
+        DeviceRows<TestType> device(set, offset);
+        INFO("Lp " << length << " k " << k << " offset " << offset);
+        REQUIRE(device.short_mistake() == "");
+      }
+    }
+  }
+}
+
+// All scores within a few parts in a million, around large, tiny and opposite values.
+TEST_CASE("CUDA topk selects exactly from narrow and from wide ranges of scores", "[topk][block]") {
+  if (no_gpu()) {
+    return;
+  }
+  for (const std::int64_t length : {8192, 32768}) {
+    Rows<float> set{.length = length, .k = 700};
+    for (const auto& [middle, width] : std::vector<std::pair<float, float>>{{1.0F, 1e-6F},
+                                                                            {1e30F, 1e24F},
+                                                                            {1e-40F, 1e-42F},
+                                                                            {0.0F, 1e-44F},
+                                                                            {-3e38F, 1e38F},
+                                                                            {0.0F, 3.4e38F},
+                                                                            {100.0F, 1e-3F}}) {
+      FastRandom random(static_cast<std::uint64_t>(length));
+      std::vector<float> row;
+      for (std::int64_t i = 0; i < length; ++i) {
+        row.push_back(middle + width * (2.0F * random.uniform() - 1.0F));
+      }
+      append_row(set, row);
+    }
+    sort_on_cpu(set);
+    DeviceRows<float> device(set, 0);
+    REQUIRE(device.short_mistake() == "");
   }
 }
 
@@ -326,9 +404,11 @@ TEMPLATE_TEST_CASE("CUDA topk has no difference in a million random rows", "[.][
                  << shape.items << " hint form " << static_cast<int>(form) << " seed " << seed);
       REQUIRE(device.mistake(variant, hints_of(set, form, seed), shape) == "");
     }
+    INFO("Lp " << set.length << " k " << set.k << " in registers, seed " << seed);
+    REQUIRE(device.short_mistake() == "");
     done += set.rows;
   }
-  std::printf("%lld random rows of %zu-byte scores, radix and gvr: no difference\n",
+  std::printf("%lld random rows of %zu-byte scores, radix, gvr, in registers: no difference\n",
               static_cast<long long>(done), sizeof(TestType));
 }
 

@@ -16,68 +16,28 @@
 #include "kernels/cpu.h"
 #include "kernels/launch.h"
 #include "kernels/topk/select.h"
+#include "kernels/topk/short_rows.h"
 #include "tests/gpu/cub_sort.h"
 #include "tests/gpu/decode_scores.h"
 #include "tests/gpu/device.h"
+#include "tests/gpu/empty_launch.h"
 #include "tests/gpu/gpu_ops.h"
+#include "tests/gpu/graph_timer.h"
+#include "tests/gpu/secant_count.h"
 #include "tests/gpu/topk_rows.h"
 
 namespace versieve::kernels {
 namespace {
 
+using test::FastRandom;
 using test::HintForm;
 using test::RowForm;
 using testing::DeviceArray;
+using testing::GraphTimer;
 using testing::no_gpu;
 using Ints = std::vector<std::int32_t>;
 
 constexpr int kHostThreads = 12;
-
-class Timer {
- public:
-  Timer() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
-  ~Timer() { cudaStreamDestroy(stream_); }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
-  // Median us a call, of replays of a graph of some calls.
-  double us(int calls, const std::function<void(cudaStream_t)>& enqueue) {
-    enqueue(stream_);
-    check(cudaStreamSynchronize(stream_));
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < calls; ++i) {
-      enqueue(stream_);
-    }
-    check(cudaStreamEndCapture(stream_, &graph));
-    check(cudaGraphInstantiate(&executable, graph, 0));
-    cudaEvent_t begin = nullptr, end = nullptr;
-    check(cudaEventCreate(&begin));
-    check(cudaEventCreate(&end));
-    std::vector<double> samples;
-    for (int i = 0; i < 10; ++i) {
-      float ms = 0.0F;
-      check(cudaEventRecord(begin, stream_));
-      check(cudaGraphLaunch(executable, stream_));
-      check(cudaEventRecord(end, stream_));
-      check(cudaEventSynchronize(end));
-      check(cudaEventElapsedTime(&ms, begin, end));
-      if (i > 0) {
-        samples.push_back(1e3 * static_cast<double>(ms) / calls);
-      }
-    }
-    check(cudaEventDestroy(begin));
-    check(cudaEventDestroy(end));
-    check(cudaGraphExecDestroy(executable));
-    check(cudaGraphDestroy(graph));
-    std::sort(samples.begin(), samples.end());
-    return samples[samples.size() / 2];
-  }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 constexpr int kCalls = 16;
 
@@ -99,7 +59,8 @@ class Cell {
   }
   const TopkParams<T>& params() const { return p_; }
 
-  double select_us(Timer& timer, TopkVariant variant, const Ints& hint, const SelectShape& shape) {
+  double select_us(GraphTimer& timer, TopkVariant variant, const Ints& hint,
+                   const SelectShape& shape) {
     TopkParams<T> p = p_;
     p.variant = variant;
     if (!hint.empty()) {
@@ -110,7 +71,7 @@ class Cell {
                     [&](cudaStream_t stream) { launch_select(p, shape, {.stream = stream}); });
   }
   // As Ops would launch it.
-  double us(Timer& timer, TopkVariant variant, const Ints& hint) {
+  double us(GraphTimer& timer, TopkVariant variant, const Ints& hint) {
     TopkParams<T> p = p_;
     p.variant = variant;
     if (!hint.empty()) {
@@ -119,7 +80,7 @@ class Cell {
     }
     return timer.us(kCalls, [&](cudaStream_t stream) { launch_topk(p, {.stream = stream}); });
   }
-  double sort_us(Timer& timer) {
+  double sort_us(GraphTimer& timer) {
     const std::size_t bytes = topk_scratch_bytes(p_);
     const DeviceArray<char> scratch(bytes);
     const LaunchContext context{.scratch = scratch.data(), .scratch_bytes = bytes};
@@ -130,7 +91,7 @@ class Cell {
     });
   }
   // The faster of CUB's two forms, on random scores already there: (score, index) pairs only.
-  double cub_us(Timer& timer) {
+  double cub_us(GraphTimer& timer) {
     const std::size_t count = static_cast<std::size_t>(p_.rows * p_.length);
     const DeviceArray<float> sorted(count);
     const DeviceArray<std::int32_t> index(count), sorted_index(count);
@@ -200,7 +161,7 @@ double mean(const std::vector<double>& x) {
 }
 
 // One line of the table. `hint`: of the source, [R, k].
-void time_cell(Timer& timer, const char* source, std::int64_t rows, std::int64_t length,
+void time_cell(GraphTimer& timer, const char* source, std::int64_t rows, std::int64_t length,
                std::int64_t k, const std::vector<float>& scores, const Ints& hint, Ratios& ratios) {
   Cell<float> cell(rows, length, k, scores);
   const Ints chosen = cell.chosen();
@@ -264,7 +225,7 @@ TEST_CASE("gvr is 2.42 times under CUB's radix sort with hints of real decoding"
   const std::vector<testing::DecodeScores> recorded = testing::decode_scores(
       reduced ? std::vector<std::int64_t>{8192} : std::vector<std::int64_t>{8192, 32768, 131072},
       23);
-  Timer timer;
+  GraphTimer timer;
   Ratios ratios;
   print_head("token-level attention of the demo target, hint: the step before");
   for (const testing::DecodeScores& d : recorded) {
@@ -280,11 +241,57 @@ TEST_CASE("gvr is 2.42 times under CUB's radix sort with hints of real decoding"
   CHECK(*std::max_element(ratios.useless.begin(), ratios.useless.end()) <= 1.1);
 }
 
+// Real decoding again, rows that one block holds: the paper's counting alone (nothing is selected)
+// beside the whole selection, which takes no hint.
+TEST_CASE("a whole selection of a short row beside counting by secants alone",
+          "[.][secant][topk]") {
+  if (no_gpu()) {
+    return;
+  }
+  GraphTimer timer;
+  std::printf("rows length     k  secant us  counts  within  | whole us\n");
+  for (const testing::DecodeScores& d : testing::decode_scores({8192, 32768}, 23)) {
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{32}, std::int64_t{128}}) {
+      for (const std::int64_t k : {64, 256, 2048}) {
+        Cell<float> before(rows, d.length, k, rows_of(d, 0, rows));
+        const Ints hint = before.chosen();
+        const DeviceArray<std::int32_t> hints(hint);
+        const DeviceArray<std::int32_t> counts(static_cast<std::size_t>(rows));
+        const DeviceArray<std::int32_t> reached(static_cast<std::size_t>(rows));
+        Cell<float> cell(rows, d.length, k, rows_of(d, 1, rows));
+        const testing::SecantCount s{.rows = rows,
+                                     .length = d.length,
+                                     .k = k,
+                                     .scores = cell.params().scores,
+                                     .hint = hints.data(),
+                                     .counts = counts.data(),
+                                     .reached = reached.data()};
+        const double secant = timer.us(
+            kCalls, [&](cudaStream_t stream) { testing::enqueue_secant_count(s, stream); });
+        Ints passes(static_cast<std::size_t>(rows)), found(static_cast<std::size_t>(rows));
+        counts.read(passes);
+        reached.read(found);
+        const auto within = std::count_if(found.begin(), found.end(), [&](std::int32_t n) {
+          return n >= k && n <= k + std::max<std::int64_t>(k / 2, 32);
+        });
+        std::printf("%4lld %6lld %5lld  %9.2f  %6.1f  %3lld/%lld  | %8.2f\n",
+                    static_cast<long long>(rows), static_cast<long long>(d.length),
+                    static_cast<long long>(k), secant,
+                    static_cast<double>(std::accumulate(passes.begin(), passes.end(), 0)) /
+                        static_cast<double>(rows),
+                    static_cast<long long>(within), static_cast<long long>(rows),
+                    cell.us(timer, TopkVariant::kGvr, {}));
+        std::fflush(stdout);
+      }
+    }
+  }
+}
+
 TEST_CASE("a useless hint costs gvr at most a tenth over radix", "[.][timing][topk]") {
   if (no_gpu()) {
     return;
   }
-  Timer timer;
+  GraphTimer timer;
   Ratios ratios;
   print_head("normal scores, a quarter of the hint random");
   for (const std::int64_t length : {8192, 32768, 65536, 262144}) {
@@ -306,12 +313,71 @@ TEST_CASE("a useless hint costs gvr at most a tenth over radix", "[.][timing][to
   CHECK(*std::max_element(ratios.useless.begin(), ratios.useless.end()) <= 1.1);
 }
 
+// The cells that engine/measure/bench/peer_topk.py sets beside other people's: one line each,
+// "ours rows length k us" of the call as Ops launches it, without a hint; then the cluster's form
+// (select.cu) and the layouts of short_rows.cu.
+TEST_CASE("topk on normal scores, the cells of other people's tables", "[.][peers][topk]") {
+  if (no_gpu()) {
+    return;
+  }
+  constexpr std::int64_t kMostRows = 128;
+  constexpr std::int64_t kMostLength = 524288;
+  FastRandom random(1);
+  std::vector<float> scores(static_cast<std::size_t>(kMostRows * kMostLength));
+  for (float& score : scores) {
+    score = random.normal();
+  }
+  const DeviceArray<float> on_device(scores);
+  GraphTimer timer;
+  for (const unsigned cluster : {1U, 8U, 16U}) {
+    std::printf("launch 1 row, cluster of %u: %.2f us\n", cluster,
+                timer.us(kCalls, [&](cudaStream_t stream) {
+                  test::launch_empty(cluster, cluster, stream);
+                }));
+  }
+  for (const std::int64_t length : {8192, 16384, 32768, 65536, 131072, 262144, 524288}) {
+    for (const std::int64_t rows : {1, 8, 32, 128}) {
+      for (const std::int64_t k : {64, 256, 1024, 2048}) {
+        DeviceArray<std::int32_t> indices(static_cast<std::size_t>(rows * k));
+        DeviceArray<float> values(static_cast<std::size_t>(rows * k));
+        TopkParams<float> p{.variant = TopkVariant::kGvr,
+                            .rows = rows,
+                            .length = length,
+                            .k = k,
+                            .scores = on_device.data(),
+                            .indices = indices.data(),
+                            .values = values.data()};
+        const double gvr =
+            timer.us(kCalls, [&](cudaStream_t stream) { launch_topk(p, {.stream = stream}); });
+        std::printf("ours %4lld %7lld %5lld %8.2f", static_cast<long long>(rows),
+                    static_cast<long long>(length), static_cast<long long>(k), gvr);
+        std::printf("   select %8.2f", timer.us(kCalls, [&](cudaStream_t stream) {
+          launch_select(p, select_shape(p), {.stream = stream});
+        }));
+        for (const ShortLayout& layout :
+             {ShortLayout{1, 8}, ShortLayout{1, 16}, ShortLayout{1, 32}, ShortLayout{2, 8},
+              ShortLayout{4, 8}, ShortLayout{8, 8}}) {
+          if (short_rows_hold(p, layout) &&
+              2 * length > std::int64_t{layout.blocks} * layout.items * 1024) {
+            std::printf("  %dx%d %.2f", layout.blocks, layout.items,
+                        timer.us(kCalls, [&](cudaStream_t stream) {
+                          launch_short_rows(p, layout, {.stream = stream});
+                        }));
+          }
+        }
+        std::printf("\n");
+        std::fflush(stdout);
+      }
+    }
+  }
+}
+
 // What select_shape is made of.
 TEMPLATE_TEST_CASE("topk in every shape over the chip", "[.][sweep][topk]", float, Bf16) {
   if (no_gpu()) {
     return;
   }
-  Timer timer;
+  GraphTimer timer;
   std::printf("%zu-byte scores: us of radix / gvr a shape (cluster x items)\n", sizeof(TestType));
   for (const std::int64_t length : {8192, 32768, 65536, 131072, 262144}) {
     std::vector<TestType> row;
