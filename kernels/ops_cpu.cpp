@@ -8,6 +8,7 @@
 #include "kernels/cpu.h"
 #include "kernels/decode_layers/parts.h"
 #include "kernels/embed/traffic.h"
+#include "kernels/index_scores/cpu.h"
 #include "kernels/linear/traffic.h"
 #include "kernels/ops.h"
 #include "kernels/resa_decode/traffic_shape.h"
@@ -15,6 +16,7 @@
 #include "kernels/tree_attention/joint.h"
 #include "kernels/tree_attention/traffic.h"
 #include "model/launches/draft_tree.h"
+#include "model/launches/index_scores.h"
 #include "model/launches/rope_append.h"
 #include "model/launches/row_ops.h"
 #include "model/launches/spec_sample.h"
@@ -151,6 +153,11 @@ class CpuOps final : public Ops<T> {
     const std::int64_t hints = p.variant == TopkVariant::kGvr && p.hint != nullptr ? p.k : 0;
     observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes, hints),
              [&] { topk_cpu(p, threads_); });
+  }
+  void index_scores(const IndexScoresParams<T>& p) override {
+    observed("index_scores",
+             traffic::index_scores(p.rows, p.length, {p.num_heads, p.head_dim}, kBytes),
+             [&] { index_scores_cpu(p, threads_); });
   }
   void layer_map(const LayerMapParams& p) override {
     observed("layer_map", traffic::layer_map(p.draft_layers, p.verifier_layers),

@@ -7,6 +7,7 @@
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
+#include "kernels/index_scores/launch.h"
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/ops_cuda.h"
@@ -276,6 +277,7 @@ class CudaOps final : public Ops<T> {
     reserve(topk_scratch_bytes(p));
     launch_topk(p, context_);
   }
+  void index_scores(const IndexScoresParams<T>& p) override { launch_index_scores(p, context_); }
   void layer_map(const LayerMapParams& p) override {
     reserve(layer_map_scratch_bytes(p));
     launch_layer_map(p, context_);

@@ -108,6 +108,11 @@ QString topk_in_words(const TopkCase& c) {
   if (c.hint) {
     text += QString("; %1 of the hinted ones right").arg(percent(*c.hint));
   }
+  if (c.index) {
+    text += QString("; scores of an indexer with %1 heads of %2 first")
+                .arg(c.index->heads)
+                .arg(c.index->dim);
+  }
   return text;
 }
 

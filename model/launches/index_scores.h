@@ -3,15 +3,10 @@
 
 #include <cstdint>
 
+#include "model/words/kernel_case.h"
 #include "model/words/traffic.h"
 
 namespace versieve {
-
-// Of a token-level indexer: heads of a query, and the size of their keys, one a position.
-struct IndexHeads {
-  std::int64_t heads = 0;
-  std::int64_t dim = 0;
-};
 
 namespace traffic {
 

@@ -42,7 +42,9 @@ std::string shortest(double value) {
   return {buffer, written.ptr};
 }
 
-constexpr const char* kTopkForm = "topk:sort|radix|gvr/k<number>[/hint<share>], the hint for gvr";
+constexpr const char* kTopkForm =
+    "topk:sort|radix|gvr/k<number>[/hint<share>][/index<heads>x<size>], the hint for gvr";
+constexpr std::int64_t kMostIndexHeads = 1024;  // and the largest size of one
 constexpr const char* kSamplingForm =
     "sampling:baseline|exact|sigmoid/chain|k<width>/r<samples>[/b<sequences>][/topk<number>]"
     "[/topp<share>][/minp<share>], sigmoid and sequences for chains";
@@ -66,6 +68,12 @@ TopkCase TopkCase::parse(std::string_view text) {
     named = std::isfinite(hint) && hint >= 0.0 && hint <= 1.0 && c.algorithm == TopkAlgorithm::kGvr;
     c.hint = hint;
   }
+  IndexHeads index;
+  if (named && take_number(rest, "/index", index.heads)) {
+    named = take_number(rest, "x", index.dim) && index.heads >= 1 && index.dim >= 1 &&
+            index.heads <= kMostIndexHeads && index.dim <= kMostIndexHeads;
+    c.index = index;
+  }
   if (!named || c.text() != text) {
     refuse(text, kTopkForm);
   }
@@ -74,7 +82,13 @@ TopkCase TopkCase::parse(std::string_view text) {
 
 std::string TopkCase::text() const {
   std::string out = std::string("topk:") + name_of(algorithm) + "/k" + std::to_string(k);
-  return hint ? out + "/hint" + shortest(*hint) : out;
+  if (hint) {
+    out += "/hint" + shortest(*hint);
+  }
+  if (index) {
+    out += "/index" + std::to_string(index->heads) + "x" + std::to_string(index->dim);
+  }
+  return out;
 }
 
 SamplingCase SamplingCase::parse(std::string_view text) {

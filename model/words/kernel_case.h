@@ -1,6 +1,7 @@
 // A measured kernel that is no part of a strategy by itself, and its canonical text, which stands
 // where other points have a strategy's:
-//   topk     = "topk:" ("sort"|"radix"|"gvr") "/k" INT [ "/hint" REAL ]      hint: gvr alone
+//   topk     = "topk:" ("sort"|"radix"|"gvr") "/k" INT [ "/hint" REAL ] [ "/index" INT "x" INT ]
+//              hint: gvr alone; index: of a token-level indexer's scores, heads by their size
 //   sampling = "sampling:" ("baseline"|"exact"|"sigmoid") "/" ("chain" | "k" INT) "/r" INT
 //              [ "/b" INT ] [ "/topk" INT ] [ "/topp" REAL ] [ "/minp" REAL ]
 //   machine  = "machine:" ( "copy" | "launch/c" INT | "gemm/k" INT "m" INT )
@@ -20,10 +21,20 @@
 
 namespace versieve {
 
+// Of a token-level indexer (kernels/index_scores): heads of a query, and the size of their keys, of
+// which a position has one.
+struct IndexHeads {
+  std::int64_t heads = 0;
+  std::int64_t dim = 0;
+
+  bool operator==(const IndexHeads&) const = default;
+};
+
 struct TopkCase {
   TopkAlgorithm algorithm = TopkAlgorithm::kSort;
   std::int64_t k = 1;
-  std::optional<double> hint;  // share of the hinted indices that are right
+  std::optional<double> hint;       // share of the hinted indices that are right
+  std::optional<IndexHeads> index;  // scores are computed from index keys first
 
   // Throws Error(kUsage) for a text that is not canonical.
   static TopkCase parse(std::string_view text);

@@ -104,6 +104,9 @@ std::string useless_because(const PointMeasurement& m) {
   if (m.key.backend != Backend::kCuda) {
     return "another system's point that no GPU has run";
   }
+  if (m.key.workload == WorkloadKind::kTopk && TopkCase::parse(m.key.strategy).index) {
+    return "a token-level indexer, whose scores have no price yet";
+  }
   return says_anything(m) ? untold_because(m) : "neither time nor counters";
 }
 

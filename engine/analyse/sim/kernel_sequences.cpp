@@ -40,11 +40,30 @@ class Sets {
   std::int64_t count_ = 1;
 };
 
+// Scores of a token-level indexer: 32 positions' keys in, a score a query out.
+std::unique_ptr<LaunchTrace> indexed(std::uint64_t keys, const TopkLaunch& launch,
+                                     const IndexHeads& index) {
+  constexpr std::int64_t kPositions = 32;
+  const std::int64_t key_bytes = index.dim * launch.element_bytes;
+  std::vector<RowTensor> written;
+  for (std::int64_t row = 0; row < launch.rows; ++row) {
+    written.push_back(
+        {launch.scores + static_cast<std::uint64_t>(row * launch.length * launch.element_bytes),
+         kPositions * launch.element_bytes, kPositions * launch.element_bytes});
+  }
+  return trace_rows({.path = "index_scores",
+                     .rows = (launch.length + kPositions - 1) / kPositions,
+                     .reads = {{keys, kPositions * key_bytes, kPositions * key_bytes}},
+                     .writes = std::move(written)});
+}
+
 std::vector<LaunchSequence> topk_sequences(const PointKey& key, double cold_bytes,
                                            std::int64_t most) {
   const TopkCase wanted = TopkCase::parse(key.strategy);
   const std::int64_t elements = key.num_queries * key.context_len;
-  const Sets sets(key, elements, elements, cold_bytes, most);
+  const std::int64_t rotated =
+      wanted.index ? key.context_len * wanted.index->dim : elements;  // keys or scores
+  const Sets sets(key, rotated, rotated, cold_bytes, most);
   TopkLaunch launch{.rows = key.num_queries,
                     .length = key.context_len,
                     .k = wanted.k,
@@ -54,9 +73,16 @@ std::vector<LaunchSequence> topk_sequences(const PointKey& key, double cold_byte
   launch.values = space.place(launch.rows * launch.k * launch.element_bytes);
   launch.hint = wanted.hint ? space.place(launch.rows * launch.k * 4) : 0;
   launch.scratch = space.place(2 * elements * (launch.element_bytes + 4));
+  const std::uint64_t scores =
+      wanted.index ? space.place(elements * launch.element_bytes) : 0;  // of each set in turn
   std::vector<LaunchSequence> sequences(static_cast<std::size_t>(sets.count()));
   for (LaunchSequence& sequence : sequences) {
     launch.scores = sets.place(space);
+    if (wanted.index) {
+      const std::uint64_t keys = launch.scores;
+      launch.scores = scores;
+      sequence.push_back(indexed(keys, launch, *wanted.index));
+    }
     append_topk(launch, wanted.algorithm, sequence);
   }
   return sequences;

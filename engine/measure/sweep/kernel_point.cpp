@@ -79,8 +79,13 @@ class TopkRunner final : public KernelRunner<T> {
 
   PointMeasurement run(const PointKey& key) override {
     const TopkCase wanted = TopkCase::parse(key.strategy);
-    const std::int64_t elements = key.num_queries * key.context_len;
+    const std::int64_t elements =
+        wanted.index ? key.context_len * wanted.index->dim : key.num_queries * key.context_len;
     this->make_rows(key, elements, elements, 1.0);
+    if (wanted.index) {
+      make_queries(key, *wanted.index);
+    }
+    index_ = wanted.index;
     const std::int64_t count = key.num_queries * wanted.k;
     indices_ = Ints(this->ops(), count);
     values_ = kernels::OpsBuffer<T>(this->ops(), count);
@@ -102,7 +107,32 @@ class TopkRunner final : public KernelRunner<T> {
 
   void run_set(std::int64_t set) override {
     p_.scores = this->rows_of(set);
+    if (index_) {
+      this->ops().index_scores({.rows = p_.rows,
+                                .length = p_.length,
+                                .num_heads = index_->heads,
+                                .head_dim = index_->dim,
+                                .q = queries_.data(),
+                                .weights = weights_.data(),
+                                .keys = this->rows_of(set),
+                                .scores = scores_.data()});
+      p_.scores = scores_.data();
+    }
     this->ops().topk(p_);
+  }
+  // Of a token-level indexer, whose keys are the rows.
+  void make_queries(const PointKey& key, const IndexHeads& index) {
+    const std::int64_t heads = key.num_queries * index.heads;
+    queries_ = kernels::OpsBuffer<T>(this->ops(), heads * index.dim);
+    RandomBlock<T>(this->seed() + 2, heads * index.dim)
+        .fill(this->ops(), queries_.data(), heads * index.dim, 1.0);
+    SyntheticRandom random(this->seed() + 3);
+    std::vector<float> weights;
+    for (std::int64_t i = 0; i < heads; ++i) {
+      weights.push_back(static_cast<float>(random.uniform()));
+    }
+    weights_ = kernels::OpsBuffer<T, float>(this->ops(), weights);
+    scores_ = kernels::OpsBuffer<T>(this->ops(), key.num_queries * key.context_len);
   }
   // The true answer with that share of it kept and the rest drawn anew.
   void make_hint(double share) {
@@ -121,6 +151,9 @@ class TopkRunner final : public KernelRunner<T> {
   kernels::TopkParams<T> p_;
   Ints indices_, hint_;           // [R, k]
   kernels::OpsBuffer<T> values_;  // [R, k]
+  std::optional<IndexHeads> index_;
+  kernels::OpsBuffer<T> queries_, scores_;  // [R, heads, size], [R, Lp]
+  kernels::OpsBuffer<T, float> weights_;    // [R, heads]
 };
 
 template <class T>

@@ -61,6 +61,17 @@ TEST_CASE("top-k reads its scores once from memory and writes k results a row") 
   }
 }
 
+TEST_CASE("a token-level indexer reads its keys once and hands its scores to the selection") {
+  for (const std::int64_t rows : {1, 8}) {
+    const PointKey key =
+        kernel_key(WorkloadKind::kTopk, "topk:gvr/k256/index64x128", 32768, rows, Dtype::kBf16);
+    std::map<std::string, Touched> touched = touched_of(key);
+    CHECK(touched["index_scores"].read == 32768.0 * 128 * 2);
+    CHECK(touched["index_scores"].written == static_cast<double>(rows) * 32768 * 2);
+    CHECK(touched["topk"].unique_read == static_cast<double>(rows) * 32768 * 2);
+  }
+}
+
 TEST_CASE("a sort writes keys and indices digit by digit") {
   const PointKey key = kernel_key(WorkloadKind::kTopk, "topk:sort/k256", 8192, 4, Dtype::kF32);
   const Touched sorted = touched_of(key)["topk"];

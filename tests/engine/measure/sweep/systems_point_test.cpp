@@ -9,6 +9,7 @@
 #include "engine/measure/sweep/campaign.h"
 #include "kernels/flash_decode/partition.h"
 #include "model/launches/flash_decode.h"
+#include "model/launches/index_scores.h"
 #include "model/launches/topk.h"
 #include "model/words/traffic.h"
 
@@ -173,6 +174,22 @@ TEST_CASE("the cost model cuts a row's keys as flash_decode does") {
     CHECK(chunk == static_cast<double>(kernels::chunk_keys(keys)));
     CHECK(flash_chunks(static_cast<double>(keys)) == std::ceil(static_cast<double>(keys) / chunk));
   }
+}
+
+TEST_CASE("a token-level indexer's point scores, then selects, and has no price yet") {
+  auto points = run(R"([
+    {"workload": "topk", "length": 700, "rows": 2,
+     "case": ["topk:radix/k50/index8x16", "topk:gvr/k50/hint0.75/index8x16"]}])");
+  REQUIRE(points.size() == 2);
+  for (PointMeasurement& point : points) {
+    check_measured(point);
+    REQUIRE(point.ranges.size() == 2);
+    CHECK(range_of(point, "index_scores").predicted.total() ==
+          traffic::index_scores(2, 700, IndexHeads{8, 16}, 4).total());
+    CHECK(range_of(point, "topk").predicted.total_write() == 2.0 * 50 * 8);
+    point.key.backend = Backend::kCuda;
+  }
+  CHECK(system_points(points).points.empty());
 }
 
 TEST_CASE("points of kernels alone bind one launch to its traffic") {
