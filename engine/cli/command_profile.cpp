@@ -275,7 +275,8 @@ void refuse_quality_options(const Options& options, const Work& work, bool is_si
         "--quality, --tasks, --questions, --quality-seconds and --dense are of the sweep pair on "
         "this machine");
   }
-  if (!options.temperatures.empty() && (asks || options.quality == "only" || !work.at_hand || is_simulated)) {
+  if (!options.temperatures.empty() &&
+      (asks || options.quality == "only" || !work.at_hand || is_simulated)) {
     throw Error(ExitCode::kUsage,
                 "--temperature is of the sweep pair on this machine, and measures what texts yield "
                 "alone: leave out --quality only, --tasks, --questions, --quality-seconds and "

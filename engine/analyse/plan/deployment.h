@@ -60,8 +60,8 @@ struct DeploymentChoice {
   const PlanEntry* best = nullptr;  // of the bucket and class
   const PlanEntry* last = nullptr;  // the lowest that is listed
   // The best entry that the engine takes whole. None: the faster of the bucket's plain chain and
-  // plain decoding stands in where only chains are taken or the target drafts for itself, or `best` is cut, and `evaluation` is of
-  // the uncut one.
+  // plain decoding stands in where only chains are taken or the target drafts for itself, or `best`
+  // is cut, and `evaluation` is of the uncut one.
   const PlanEntry* entry = nullptr;
   const Evaluation* evaluation = nullptr;
   DraftChoice draft;  // what the file sets

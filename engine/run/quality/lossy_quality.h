@@ -83,7 +83,7 @@ struct QualitySet {
   std::string sha256;
   // Tokens between what is asked for and the question; of texts tokens decoded so far; empty: all.
   std::string bucket;
-  std::int64_t left_out = 0;  // questions that the model has too few positions for
+  std::int64_t left_out = 0;          // questions that the model has too few positions for
   std::vector<LossyQualityRow> rows;  // the exact run first
 };
 
