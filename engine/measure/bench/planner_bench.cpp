@@ -97,9 +97,17 @@ class Player {
       return false;
     }
     for (const PlayedRun& run : runs) {
-      reference_of_run(run.first());
+      if (is_comparable(run.first())) {
+        reference_of_run(run.first());
+      }
     }
     return true;
+  }
+
+  // Whether its text is that of a plain run, of the same seed. Sigmoids accept by another law than
+  // any plain decoding samples by.
+  bool is_comparable(const Strategy& first) const {
+    return acceptance_ == nullptr && (options_.temperature == 0.0 || samples_coupled(first));
   }
 
   // The buckets that the prompt's context grows through.
@@ -165,9 +173,7 @@ class Player {
     out.moved |= run.moved;
     out.recorded = made.recorded;
     out.record_s += made.record_seconds;
-    const bool comparable =
-        acceptance_ == nullptr && (options_.temperature == 0.0 || samples_coupled(first));
-    if (!comparable || out.divergence || !is_of_one_text(first, made.moves, run.ranked)) {
+    if (!is_comparable(first) || out.divergence || !is_of_one_text(first, made.moves, run.ranked)) {
       return;
     }
     out.reference = reference_of(first);

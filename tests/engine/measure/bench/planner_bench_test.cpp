@@ -415,6 +415,28 @@ TEST_CASE("above temperature 0 the texts are those of plain sampling by the same
   CHECK(bench.cells[0].row(Contender::kStatic).compared == 2);
 }
 
+TEST_CASE("chains that sigmoids accept are played, and held against no plain text") {
+  Fixture fixture;
+  PlanTable table = test::tiny_table();
+  table.classes = {PrecisionClass::kApproxSampling};
+  table.entries.push_back({.bucket = 0,
+                           .precision = PrecisionClass::kApproxSampling,
+                           .rank = 1,
+                           .evaluation = test::told("nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid")});
+  fixture.options.temperature = 0.7;
+  fixture.options.rounds = 1;
+  fixture.options.buckets = {{0, 64}};
+  const PlannerBench bench = fixture.bench(table);
+  CHECK(bench.failure() == "");
+  REQUIRE(bench.cells.size() == 1);
+  CHECK(bench.cells[0].row(Contender::kStatic).compared == 0);
+  CHECK(bench.cells[0].row(Contender::kStatic).pooled_tokens_per_s > 0.0);
+  CHECK(bench.cells[0].row(Contender::kBase).compared == 2);
+
+  fixture.options.temperature = 0.0;
+  CHECK(fixture.code(table) == ExitCode::kAnswerNo);
+}
+
 TEST_CASE("a guard that moves is seen, and the text stays") {
   Fixture fixture;
   PlanTable table = test::tiny_table();
