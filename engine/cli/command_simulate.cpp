@@ -87,13 +87,44 @@ bool is_kernel(const std::string& workload) {
          kind == WorkloadKind::kMachine;
 }
 
+// A kernel's case that is asked for as a strategy would be refused for its attention.
+void require_workload_of(const Options& options) {
+  for (const char* kernel : {"topk", "sampling"}) {
+    if (options.strategy.starts_with(std::string(kernel) + ":")) {
+      throw Error(ExitCode::kUsage, "'" + options.strategy + "' is a case of a kernel alone: " +
+                                        "name its --workload " + kernel);
+    }
+  }
+}
+
 std::int64_t queries_of(const Options& options) {
   if (is_kernel(options.workload)) {
     return options.rows;
   }
+  require_workload_of(options);
   const Strategy strategy = Strategy::parse(options.strategy);
   return workload_kind(options.workload) == WorkloadKind::kRectify ? strategy.resa_rectify_every
                                                                    : strategy.draft.nodes;
+}
+
+// The points that --selections names, which must be of what is asked: nobody takes a synthetic law
+// for a measurement.
+engine::MeasuredChoice choice_of(const Options& options) {
+  const engine::MeasuredChoice choice = measured_choice(options.selections);
+  if (choice.empty()) {
+    return choice;
+  }
+  if (is_kernel(options.workload) ||
+      Strategy::parse(options.strategy).attention != AttentionMethod::kSpecAttn) {
+    throw Error(ExitCode::kUsage, "--selections say how much SpecAttn reads, and '" +
+                                      options.strategy + "' is not of it");
+  }
+  if (!choice.share(Strategy::parse(options.strategy), options.context_len)) {
+    throw Error(
+        ExitCode::kAnswerNo,
+        options.selections + " has no points of the p and the chain of '" + options.strategy + "'");
+  }
+  return choice;
 }
 
 Answer run_one(const Options& options) {
@@ -112,7 +143,7 @@ Answer run_one(const Options& options) {
   } else if (key.num_queries > 1) {
     key.overlap = options.overlap;
   }
-  const engine::MeasuredChoice choice = measured_choice(options.selections);
+  const engine::MeasuredChoice choice = choice_of(options);
   const engine::SimulationPlan plan{
       .machine = engine::memory_machine(engine::load_hardware(hardware)),
       .protocol = key.cache_state == CacheState::kWarm ? engine::collection_warm()
@@ -388,6 +419,10 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
     }
     if (!options->check && options->workload == kAllWorkloads) {
       throw Error(ExitCode::kUsage, "simulate: --workload all goes with --check");
+    }
+    if (options->check && !options->selections.empty()) {
+      throw Error(ExitCode::kUsage,
+                  "simulate: --selections go with a --strategy, not with --check");
     }
     return options->check ? run_check(*options, context) : run_one(*options);
   };

@@ -191,4 +191,23 @@ TEST_CASE("SpecAttn reads what the shipped selections say, and whoever has none 
       asked + " --selections " + std::string(VERSIEVE_SOURCE_DIR "/db/measured/h100-terms.db"));
   CHECK(none.code == 1);
   CHECK(none.err.find("selections") != std::string::npos);
+
+  const auto simulated = [&](const std::string& what) {
+    return run_versieve("simulate --context 2048 --model dense-1b --selections " + shipped +
+                        " --workload decode --strategy '" + what + "'");
+  };
+  const CommandResult other_p = simulated("specattn:p0.5/d7k1n8/bfs/c1/F*");
+  CHECK(other_p.code == 1);
+  CHECK(other_p.err.find("no points of the p and the chain of 'specattn:p0.5/") !=
+        std::string::npos);
+  CHECK(simulated("specattn:p0.9/d3k1n4/bfs/c1/F*").code == 1);
+  const CommandResult dense = simulated("dense/ar");
+  CHECK(dense.code == 2);
+  CHECK(dense.err.find("'dense/ar' is not of it") != std::string::npos);
+}
+
+TEST_CASE("a kernel's case without its workload is told which one it needs") {
+  const CommandResult asked = run_versieve("simulate --strategy topk:gvr/k2048/hint0.75");
+  CHECK(asked.code == 2);
+  CHECK(asked.err.find("--workload topk") != std::string::npos);
 }
