@@ -92,11 +92,11 @@ void remark_temperature(const std::optional<double>& planned,
                         const engine::GenerateRequest& request, engine::GenerateReport& report) {
   if (planned && *planned != request.temperature && !request.given) {
     const auto text = [](double temperature) {
-      return temperature > 0.0 ? engine::formatted("temperature %g", temperature)
-                               : std::string("greedy text");
+      return temperature > 0.0 ? engine::formatted("at temperature %g", temperature)
+                               : std::string("greedily");
     };
-    report.remarks.push_back("the table was planned for " + text(*planned) + " and ran at " +
-                             text(request.temperature) +
+    report.remarks.push_back("the table was planned for texts decoded " + text(*planned) +
+                             " and ran " + text(request.temperature) +
                              ", where a step yields another number of tokens");
   }
 }

@@ -100,6 +100,9 @@ void check_runs(const std::string& precision, const std::string& name, const std
   const nlohmann::json& remarks = json.at("remarks");
   CHECK(remarks.back().get<std::string>().find("planned for h100-sxm and ran on") !=
         std::string::npos);
+  const bool sampled = more.find("--temperature 0.8") != std::string::npos;
+  CHECK((result.out.find("planned for texts decoded greedily and ran at temperature 0.8") !=
+         std::string::npos) == sampled);
   // The tiny pair is another than the one that the table is of.
   REQUIRE(remarks.size() >= 2);
   const std::string pair = name == "nsa" ? "smollm2-nsa (sha256 " : "smollm2-dense (sha256 ";
