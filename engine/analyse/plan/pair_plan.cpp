@@ -30,6 +30,16 @@ void refuse_borrowing(const KnownPair& pair, const std::string& what, const std:
                                        (pair.remark.empty() ? "" : ": " + pair.remark));
 }
 
+// `whose`: "of PAIR", "in DATABASE".
+[[noreturn]] void refuse_temperature(double temperature, const std::string& whose,
+                                     const std::vector<PointMeasurement>& acceptance) {
+  const std::string known = temperatures_text(acceptance);
+  throw Error(ExitCode::kAnswerNo,
+              formatted("there is no acceptance at temperature %g ", temperature) + whose +
+                  (known.empty() ? "" : ", but at " + known) +
+                  ": versieve profile --sweep pair --temperature measures it");
+}
+
 // "of its timed steps 3 are left out: 2 noisy, 1 ...", or nothing.
 std::string unused_text(const std::map<std::string, std::int64_t>& left_out) {
   std::int64_t count = 0;
@@ -147,11 +157,7 @@ std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrow
   if (!own.positional.empty()) {
     fit.acceptance = own;
   } else if (temperature > 0.0 && !names_acceptance) {
-    const std::string known = temperatures_text(pair.evidence.acceptance);
-    throw Error(ExitCode::kAnswerNo,
-                formatted("there is no acceptance at temperature %g of ", temperature) +
-                    text_of(*pair.id) + (known.empty() ? "" : ", but at " + known) +
-                    ": versieve profile --sweep pair --temperature measures it");
+    refuse_temperature(temperature, "of " + text_of(*pair.id), pair.evidence.acceptance);
   } else if (!borrowed.acceptance && !names_acceptance) {
     refuse_borrowing(pair, "no measured acceptance", "acceptance");
   }
@@ -168,11 +174,7 @@ void use_sampled(const std::vector<PointMeasurement>& acceptance, const std::str
                  double temperature, FittedModel& fit) {
   AcceptanceModel sampled = fit_acceptance(acceptance, temperature);
   if (sampled.positional.empty()) {
-    const std::string known = temperatures_text(acceptance);
-    throw Error(ExitCode::kAnswerNo,
-                database + formatted(" holds no acceptance at temperature %g", temperature) +
-                    (known.empty() ? "" : ", but at " + known) +
-                    ": versieve profile --sweep pair --temperature measures it");
+    refuse_temperature(temperature, "in " + database, acceptance);
   }
   fit.acceptance = std::move(sampled);
 }
