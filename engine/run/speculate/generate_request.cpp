@@ -35,6 +35,17 @@ void check_request(const GenerateRequest& request) {
   check_temperature(request.temperature);
   check_truncation(request.truncation);
   check_sigmoid(request.alpha, request.beta);
+  const bool has_sigmoid =
+      request.plan ||
+      std::any_of(request.strategies.begin(), request.strategies.end(),
+                  [](const std::string& text) {
+                    return Strategy::parse(text).sampling == SamplingAlgorithm::kSigmoid;
+                  });
+  const GenerateRequest usual;
+  if (!has_sigmoid && (request.alpha != usual.alpha || request.beta != usual.beta)) {
+    throw Error(ExitCode::kUsage,
+                "sigmoid-alpha and sigmoid-beta are of sampling=sigmoid, which no strategy names");
+  }
   if (request.adapts_length && request.plan) {
     throw Error(ExitCode::kUsage,
                 "adapt-gamma is for a strategy: a table's guard says how much its tuples draft");

@@ -194,6 +194,12 @@ TEST_CASE("contradictory requests are usage errors") {
     request.temperature = 0.5;
     request.strategies = {"nsa/d4k3n12/bfs/c1/F*/sampling=exact"};
   });
+  expect_usage([&] { request.alpha = 5.0; });  // of sigmoids alone
+  request = good;
+  request.temperature = 0.5;
+  request.alpha = 5.0;
+  request.strategies = {"nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid"};
+  CHECK(fixture.code() == ExitCode::kDone);
 }
 
 TEST_CASE("a format that is not asked for is the weights' on a GPU and f32 on a CPU") {
