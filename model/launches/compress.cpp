@@ -31,13 +31,14 @@ Traffic pooled_tokens(const StepShape& s) {
                               .cmp_stride = s.target.nsa.cmp_stride,
                               .element_bytes = s.element_bytes});
   };
+  const double requests = number(s.requests);
   if (s.recorded) {
-    return of_rows(s.num_queries);
+    return scaled(of_rows(s.num_queries), requests);
   }
   const double levels = s.tree.speculates() ? number(s.tree.depth) + 1.0 : 1.0;
   const double share = std::min(1.0, levels / number(s.target.nsa.cmp_stride));
   return scaled(of_rows(std::max<std::int64_t>(1, std::llround(number(s.num_queries) / levels))),
-                share);
+                requests * share);
 }
 
 }  // namespace versieve

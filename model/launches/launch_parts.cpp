@@ -1,5 +1,7 @@
 #include "model/launches/launch_parts.h"
 
+#include "model/launches/linear.h"
+
 namespace versieve {
 
 Traffic scaled(Traffic t, double share) {
@@ -9,6 +11,29 @@ Traffic scaled(Traffic t, double share) {
   }
   t.flops *= share;
   return t;
+}
+
+void widen(double requests, LaunchWork& work) {
+  const double chip = number(kLinearBlocksWanted);
+  work.rounds *= at_least_one(requests * work.blocks / chip) / at_least_one(work.blocks / chip);
+  work.unique = scaled(work.unique, requests);
+  work.loaded *= requests;
+  work.reused *= requests;
+  work.blocks *= requests;
+  work.working_set *= requests;
+}
+
+void widen_from(std::size_t first, double requests, bool ragged, StepWork& out) {
+  if (requests == 1.0) {
+    return;
+  }
+  for (std::size_t i = first; i < out.count; ++i) {
+    if (ragged) {
+      widen(requests, out.work[i]);
+    } else {
+      out.work[i].launches *= requests;
+    }
+  }
 }
 
 void spare(TrafficTerm term, double bytes, LaunchWork& work) {

@@ -81,6 +81,14 @@ struct Pass {
 };
 
 Traffic scaled(Traffic traffic, double share);
+// A launch of one request's becomes one over `requests` alike: their bytes, products and blocks. A
+// request's blocks are neighbours in the grid, so what it loads again and hands over is as near as
+// before (an assumption: nobody has measured such a launch). Rounds of blocks that the chip (an
+// H200) does not hold at once follow one another.
+void widen(double requests, LaunchWork& work);
+// What `first` and the launches after it are to a step of several requests: each widened, or as
+// many launches.
+void widen_from(std::size_t first, double requests, bool ragged, StepWork& out);
 // Takes bytes of a term out of what a launch reads: those that its unique bytes count and DRAM does
 // not deliver.
 void spare(TrafficTerm term, double bytes, LaunchWork& work);

@@ -83,7 +83,7 @@ double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
                                                               tile_queries < s.row_tile_queries()));
   const double ctas = std::ceil(static_cast<double>(s.num_queries) /
                                 static_cast<double>(tile_queries * kFusedWarps));
-  const double groups = ctas * static_cast<double>(s.num_kv_heads);
+  const double groups = ctas * static_cast<double>(s.num_kv_heads * s.requests);
   const bool whole = s.num_queries > tile_queries * kFusedWarps / 2;
   return whole && s.head_dim <= kFusedManyHead && groups >= static_cast<double>(kFusedManyGroups) &&
                  groups * (shares + segments) > static_cast<double>(fused_resident(s.head_dim))
@@ -169,7 +169,7 @@ struct FusedGrid {
   std::int64_t tile_queries = 1;  // of a row tile
   bool few_queries = false;       // of those that it has room for
   std::int64_t row_tiles = 1;     // of a CTA
-  std::int64_t groups = 1;        // of queries, times KV heads
+  std::int64_t groups = 1;        // of queries, times KV heads and requests
 };
 
 FusedLaunch fused_launch(LaunchKind kind) {
@@ -183,7 +183,7 @@ FusedGrid fused_grid(const traffic::NsaVerifyShape& s, LaunchKind kind) {
   const std::int64_t row_tiles = (s.num_queries + queries - 1) / queries;
   FusedGrid grid{.tile_queries = queries, .few_queries = queries < s.row_tile_queries()};
   grid.row_tiles = std::min<std::int64_t>(kFusedWarps, power_of_two_from(row_tiles));
-  grid.groups = (row_tiles + grid.row_tiles - 1) / grid.row_tiles * s.num_kv_heads;
+  grid.groups = (row_tiles + grid.row_tiles - 1) / grid.row_tiles * s.num_kv_heads * s.requests;
   return grid;
 }
 
@@ -217,7 +217,7 @@ void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Tr
                PartTiles& tiles, FusedLoads& loads) {
   const std::int64_t keys = compressed_count(s.nsa, s.context_len);
   const double cached = unique.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)];
-  loads.add(number(grid.groups) / number(s.num_kv_heads) * cached, cached);
+  loads.add(number(grid.groups) / number(s.num_kv_heads * s.requests) * cached, cached);
   const double shares =
       number(fused_share_count(std::max<std::int64_t>(keys, 1), grid.few_queries));
   tiles.add(shares, number(keys) / shares / kTileKeys);
@@ -241,7 +241,7 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
   const double block = number(s.nsa.sel_block);
   const double group_keys = std::min(s.blocks_of_group() * block, number(s.context_len));
   loads.add(s.group_count() * group_keys * kv, read(TrafficTerm::kSelectedBlocks));
-  loads.add(number(grid.groups) / number(s.num_kv_heads) * read(TrafficTerm::kWindow),
+  loads.add(number(grid.groups) / number(s.num_kv_heads * s.requests) * read(TrafficTerm::kWindow),
             read(TrafficTerm::kWindow));
   // Groups smaller than a row tile go through it one after the other; of larger ones it passes over
   // what others alone have chosen.
@@ -271,7 +271,8 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
   const double ctas = std::ceil(tiles.parts / slots) * number(grid.groups);
   const double capacity = number(fused_resident(s.head_dim));
   const double merge =
-      kFinishTiles * std::max(1.0, number(s.num_queries * s.num_kv_heads) / 2.0 / capacity);
+      kFinishTiles *
+      std::max(1.0, number(s.requests * s.num_queries * s.num_kv_heads) / 2.0 / capacity);
   // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
   // each are paid once.
   if (slots == 1.0 && grid.groups >= kFusedManyGroups && ctas > capacity && !wide(s)) {
@@ -312,6 +313,10 @@ void add_launch(LaunchKind kind, const traffic::NsaVerifyShape& s, const Traffic
   work.reuse_distance = work.working_set;
   work.handover_distance = 0.5 * traffic.total();  // of partial results, on average
   work.dependent = true;
+  if (s.requests > 1) {  // their blocks are in the steps, as waves
+    widen(number(s.requests), work);
+    work.blocks = number(kFusedSms);
+  }
   out.add(work);
 }
 

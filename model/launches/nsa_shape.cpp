@@ -154,7 +154,8 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
                                  .group_size = s.group_size,
                                  .group_mode = s.group_mode,
                                  .group_blocks = of_group(number(sharers)),
-                                 .overlap = neighbours_overlap(s)};
+                                 .overlap = neighbours_overlap(s),
+                                 .requests = s.ragged ? s.requests : 1};
   out.row_tile_blocks = of_group(number(std::min(sharers, out.row_tile_queries())));
   return out;
 }

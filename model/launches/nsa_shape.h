@@ -34,6 +34,9 @@ struct NsaVerifyShape {
   double row_tile_blocks = 0.0;
   double overlap = 0.0;     // of neighbouring queries' blocks; evens out the parts' lengths or not
   bool importance = false;  // the fused form writes block importance too
+  // Requests of one launch, each with these queries over a cache of its own. Traffic is of one; the
+  // fused form's cut and its launches are of all.
+  std::int64_t requests = 1;
 
   double block_count() const;    // selection blocks of the context
   double group_count() const;    // ceil(N / C)

@@ -23,8 +23,9 @@ namespace {
 // Both refresh and reuse layers.
 void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
   const traffic::NsaVerifyShape attention = attention_shape(s, growth);
-  add_attention(attention, s.form, false, number(s.refresh_layers), out);
-  add_attention(attention, s.form, true, number(s.reuse_layers), out);
+  const double launches = s.ragged ? 1.0 : number(s.requests);
+  add_attention(attention, s.form, false, launches * number(s.refresh_layers), out);
+  add_attention(attention, s.form, true, launches * number(s.reuse_layers), out);
 }
 
 // The joint projection of `inputs` features and what takes its rows apart, and pools.
@@ -72,7 +73,9 @@ void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& 
                   .pooled = dense ? Traffic{} : pooled_tokens(s)},
                  out);
   if (dense) {
+    const std::size_t first = out.count;
     add_dense_attention(s, layer.times, out);
+    widen_from(first, number(s.requests), s.ragged, out);
   } else {
     add_attention_layers(s, growth, out);
   }
@@ -82,7 +85,7 @@ void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& 
 void add_target(const StepShape& s, double growth, StepWork& out) {
   const LlmShape& t = s.target;
   const Pass layer{
-      .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
+      .rows = step_rows(s), .times = number(t.layers), .element_bytes = s.element_bytes};
   Pass once = layer;
   once.times = 1.0;
   add_embed(once, 1, t.hidden, true, t.head_dim, out);
@@ -140,9 +143,9 @@ void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepW
   add_draft_layer(s, one, 1.0, false, out);
 }
 
-// Of a recorded step, in bf16, where the engine does so.
+// Of a recorded step of one request, in bf16, where the engine does so.
 bool drafts_at_once(const StepShape& s) {
-  return s.recorded && s.element_bytes == 2 &&
+  return s.recorded && s.requests == 1 && s.element_bytes == 2 &&
          drafts_in_one_launch(s.draft, s.target.vocab, s.tree);
 }
 
@@ -153,37 +156,37 @@ void add_draft(const StepShape& s, StepWork& out) {
   }
   const DraftShape& d = s.draft;
   const DraftRun run = draft_run(s);
-  const Pass one{.matrices = Phase::kDraft,
+  const double requests = number(s.requests);
+  const Pass one{.rows = requests,
+                 .matrices = Phase::kDraft,
                  .other = Phase::kDraft,
                  .weights = TrafficTerm::kDraft,
                  .element_bytes = s.element_bytes};
   Pass entries = one;
-  entries.rows = run.entries;
+  entries.rows = requests * run.entries;
   add_entries(s, entries, one, out);
   Pass level = one;
-  level.rows = run.level_rows;
+  level.rows = requests * run.level_rows;
   level.times = run.levels - 1.0;
   add_embed(level, 2, d.hidden, true, d.head_dim, out);  // features of earlier outputs, kept
   const JointRow row{.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim};
   add_linear(level, 2 * d.hidden, row.width(), LinearOutput::kPlain, out);
   add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, true, out);
   if (s.recorded) {
+    const std::size_t first = out.count;
     add_grow_tree(s, 1.0, 1, out);
     add_grow_tree(s, level.times, s.tree.width, out);
+    widen_from(first, requests, true, out);
   } else {
     out.host_trips += run.levels;
   }
 }
 
-// Accepted rows of all layers into the caches: one launch of bounds, or what the host lists, kind
-// by kind of row; compressed rows where the path completes a block.
+// Accepted rows of all layers into the caches as the host lists them, kind by kind of row;
+// compressed rows where the path completes a block.
 void add_commit(const StepShape& s, StepWork& out) {
   const LlmShape& t = s.target;
-  if (s.recorded) {
-    add_commit_path(s, out);
-    return;
-  }
-  const double accepted = committed_tokens(s);
+  const double accepted = number(s.requests) * committed_tokens(s);
   const Pass rows{.rows = number(t.layers) * accepted,
                   .matrices = Phase::kAcceptance,
                   .other = Phase::kAcceptance,
@@ -195,8 +198,8 @@ void add_commit(const StepShape& s, StepWork& out) {
     return;
   }
   Pass completed = rows;
-  completed.rows = number(t.layers);
-  completed.times = std::min(1.0, accepted / number(t.nsa.cmp_stride));
+  completed.rows = number(s.requests * t.layers);
+  completed.times = std::min(1.0, committed_tokens(s) / number(t.nsa.cmp_stride));
   add_copy(completed, 2.0, t.kv_width(), TrafficTerm::kKvAppend, out);
 }
 
@@ -215,6 +218,7 @@ void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reus
   const std::size_t first = out.count;
   if (form == NsaForm::kVanilla) {
     add_nsa_vanilla(s, reuse, layers, out);
+    widen_from(first, number(s.requests), true, out);
   } else {
     add_nsa_fused(s, reuse, layers, out);
   }
@@ -225,22 +229,31 @@ void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reus
 
 void add_step(const StepShape& s, double growth, StepWork& out) {
   VERSIEVE_ASSERT(s.refresh_layers + s.reuse_layers == s.target.layers, "one letter a layer");
-  VERSIEVE_ASSERT(!s.one_launch || (s.num_queries == 1 && s.form == NsaForm::kFused &&
-                                    s.target.attention == AttentionKind::kNsa),
-                  "one launch runs the layers of one token");
+  VERSIEVE_ASSERT(s.requests >= 1, "a step is of some requests");
+  VERSIEVE_ASSERT(
+      !s.one_launch || (s.requests == 1 && s.num_queries == 1 && s.form == NsaForm::kFused &&
+                        s.target.attention == AttentionKind::kNsa),
+      "one launch runs the layers of one token");
   if (s.tree.speculates()) {
     add_draft(s, out);
   }
+  const auto of_requests = [&](auto add) {
+    const std::size_t first = out.count;
+    add(s, out);
+    widen_from(first, number(s.requests), true, out);
+  };
   if (s.recorded) {
-    add_finish_tree(s, out);
+    of_requests(add_finish_tree);
   }
   add_target(s, growth, out);
-  const Pass once{.rows = number(s.num_queries), .element_bytes = s.element_bytes};
+  const Pass once{.rows = step_rows(s), .element_bytes = s.element_bytes};
   add_top_logits(once, s.target.vocab, 1, Phase::kAcceptance, out);
   if (s.recorded) {
-    add_accept_tree(s, out);
+    of_requests(add_accept_tree);
+    of_requests(add_commit_path);
+  } else {
+    add_commit(s, out);
   }
-  add_commit(s, out);
   out.host_trips +=
       s.recorded ? 0.0 : 3.0;  // verification, acceptance and commit each end in a wait
   for (std::size_t i = 0; i < out.count; ++i) {

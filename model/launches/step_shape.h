@@ -49,8 +49,14 @@ struct StepShape {
   GroupMode group_mode = GroupMode::kExact;
   // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
   bool recorded = false;
-  // All layers in one launch. REQUIRES: one query of an NSA target, fused.
+  // All layers in one launch. REQUIRES: one request and query of an NSA target, fused.
   bool one_launch = false;
+  // B: requests that the step takes at once, all as this shape says: each of context_len tokens and
+  // num_queries nodes, so that rows are (request, node). Weights are read once for all.
+  std::int64_t requests = 1;
+  // Attention is one launch over all requests, whose thread blocks are the sum of theirs; else one
+  // a request. Neither shares keys between requests.
+  bool ragged = true;
   DenseRead dense;  // of a target of AttentionKind::kDense
 };
 
@@ -65,6 +71,10 @@ double committed_tokens(const StepShape& shape);
 bool reads_chosen(const StepShape& shape);
 double dense_keys(const StepShape& shape);
 TrafficTerm dense_term(const StepShape& shape);
+// Rows of a step: nodes of all requests.
+inline double step_rows(const StepShape& shape) {
+  return static_cast<double>(shape.requests * shape.num_queries);
+}
 double token_bytes(const StepShape& shape);
 
 }  // namespace versieve

@@ -41,31 +41,38 @@ Traffic dense_attention(const StepShape& s) {
 void add_draft_attention(const StepShape& s, const Pass& pass, double nodes, bool joint,
                          StepWork& out) {
   const DraftShape& d = s.draft;
+  const double requests = number(s.requests);
+  Pass own = pass;  // one request's
+  own.rows = pass.rows / requests;
   Traffic t = traffic::tree_attention({.num_heads = d.num_heads,
                                        .num_kv_heads = d.num_kv_heads,
                                        .head_dim = d.head_dim,
                                        .context_len = s.context_len,
                                        .first_position = 1,
                                        .window = d.window,
-                                       .num_queries = pass.whole_rows(),
+                                       .num_queries = own.whole_rows(),
                                        .num_nodes = std::llround(nodes),
                                        .element_bytes = s.element_bytes,
                                        .cache_term = TrafficTerm::kDraft});
   if (joint) {
-    t += traffic::turned_rows(pass.whole_rows(), d.num_heads, d.num_kv_heads, d.head_dim,
+    t += traffic::turned_rows(own.whole_rows(), d.num_heads, d.num_kv_heads, d.head_dim,
                               s.element_bytes);
   }
   const double keys = number(std::min(d.window, s.context_len));
   const double token = number(2 * d.num_kv_heads * d.head_dim * s.element_bytes);
   const std::int64_t group_heads = d.num_heads / d.num_kv_heads;
-  const TreeAttentionCut cut = tree_attention_cut(group_heads, pass.whole_rows() * d.num_kv_heads);
+  const Pass& launched = s.ragged ? pass : own;
+  const TreeAttentionCut cut =
+      tree_attention_cut(group_heads, launched.whole_rows() * d.num_kv_heads);
   const double parts = number(cut.parts);
   // A block of fewer heads is through sooner: its warps are bound by the instructions of a key.
   const double share =
       number(std::min(cut.heads, group_heads)) / number(std::min(kTreeTileHeads, group_heads));
+  const std::size_t first = out.count;
   out.add(reloading(LaunchKind::kTreeAttention, Phase::kDraft, pass.times, t, TrafficTerm::kDraft,
-                    parts * pass.rows * keys * token, parts * pass.rows * number(d.num_kv_heads),
+                    parts * own.rows * keys * token, parts * own.rows * number(d.num_kv_heads),
                     share * keys / kKeysPerStep));
+  widen_from(first, requests, s.ragged, out);
 }
 
 }  // namespace versieve
