@@ -5,13 +5,15 @@
 namespace versieve {
 
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
-                     std::int64_t context_len, double overlap, const FittedModel& fit) {
+                     std::int64_t context_len, double overlap, const FittedModel& fit,
+                     std::int64_t requests) {
   StepShape shape = asked_step(strategy, target, draft, context_len, bytes_of(fit.dtype));
   shape.overlap = overlap;
   share_in_order(fit, strategy.order, shape);
   shape.form = fit.priced_form();
   shape.recorded = fit.conditions.launch == LaunchMode::kGraph;
-  shape.one_launch = fit.prices_one_launch(strategy, target, context_len);
+  shape.requests = requests;
+  shape.one_launch = requests == 1 && fit.prices_one_launch(strategy, target, context_len);
   return shape;
 }
 

@@ -11,8 +11,10 @@
 
 namespace versieve {
 
+// `requests`: that the step takes at once, all as this one.
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
-                     std::int64_t context_len, double overlap, const FittedModel& fit);
+                     std::int64_t context_len, double overlap, const FittedModel& fit,
+                     std::int64_t requests = 1);
 
 // What groups of that order share as the fit's pair showed it near that context; groups of one, and
 // fits without a pair, leave the shape as it is.

@@ -8,13 +8,13 @@
 #include <numeric>
 #include <sstream>
 
+#include "model/plan/cell_pricer.h"
+#include "model/plan/concurrency.h"
 #include "model/plan/dense_grid.h"
 #include "model/plan/loss_limit.h"
 #include "model/plan/near_duplicates.h"
 #include "model/plan/system_grid.h"
-#include "model/plan/system_pricer.h"
 #include "model/plan/tuple_grid.h"
-#include "model/plan/tuple_pricer.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 
@@ -66,16 +66,13 @@ bool keeps_by_sigmoid(const Strategy& s) {
 class Planner {
  public:
   Planner(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-          const PlanOptions& options, const Candidates& candidates)
+          const PlanOptions& options, const Candidates& candidates, std::int64_t concurrency = 1)
       : options_(options),
         candidates_(candidates),
         target_(target),
-        pricer_(fit, hardware, target, options.draft.value_or(usual_draft(target)),
-                options.requests),
-        systems_(fit, hardware, target, pricer_,
-                 {.model = options.draft_model,
-                  .own_acceptance = has_own_acceptance(fit),
-                  .losses = &options.loss.prices}),
+        prices_(fit, hardware, target, options, concurrency),
+        pricer_(prices_.own()),
+        systems_(prices_.systems()),
         fit_(fit),
         is_dense_(target.attention == AttentionKind::kDense),
         autoregressive_(plain_decoding(target)),
@@ -100,6 +97,8 @@ class Planner {
   void describe(const FittedModel& fit, const HardwareSpec& hardware) {
     table_.hardware = hardware.key;
     table_.model = target_.name;
+    table_.concurrency = prices_.concurrency();
+    table_.itl_ms = options_.itl_ms;
     table_.fit_device = fit.device;
     table_.fit_hardware = fit.hardware_key;
     table_.acceptance_pair = fit.acceptance.pair;
@@ -169,12 +168,6 @@ class Planner {
         add_excluded(within.excluded, table_.excluded);
       }
     }
-  }
-
-  bool has_own_acceptance(const FittedModel& fit) const {
-    return target_.attention == AttentionKind::kDense && options_.pair &&
-           !options_.pair->sha256.empty() && fit.acceptance.origin != AcceptanceOrigin::kAssumed &&
-           fit.acceptance.sha256 == options_.pair->sha256;
   }
 
   // By hashes alone, so that no plan counts another pair's numbers among the pair's own.
@@ -255,10 +248,17 @@ class Planner {
   void plan_bucket(std::int64_t bucket) {
     const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
     std::string note;
+    if (is_limited_by_memory()) {
+      table_.memory.push_back(prices_.memory(fixed_, range));
+    }
     if (const std::string reason = outside_because(range); is_dense_ && !reason.empty()) {
       for (const PrecisionClass precision : options_.classes) {
         table_.unavailable.push_back({bucket, precision, reason});
       }
+      return;
+    }
+    if (!may_run(autoregressive_, range)) {
+      leave_out_bucket(bucket, prices_.memory(autoregressive_, range));
       return;
     }
     ar_ = priced(autoregressive_, range, note);
@@ -280,13 +280,24 @@ class Planner {
     }
   }
 
+  // A plan of one request at a time says nothing of memory.
+  bool is_limited_by_memory() const { return options_.concurrency.size() > 1; }
+  void leave_out_bucket(std::int64_t bucket, const MemoryNeed& need) {
+    const std::int64_t tokens = options_.buckets[static_cast<std::size_t>(bucket)].high;
+    for (const PrecisionClass precision : options_.classes) {
+      table_.unavailable.push_back(
+          {bucket, precision,
+           not_fitting_text(need, prices_.concurrency(), tokens, table_.hardware)});
+    }
+  }
+
   // Chains rank too low to be listed where trees pay, and some engines draft nothing else.
   void add_chain(std::int64_t bucket) {
     const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
     std::optional<Evaluation> best;
     std::string note;
     for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
-      if (is_plain_chain(s) && may_rank(s, range)) {
+      if (is_plain_chain(s) && may_rank(s, range) && may_run(s, range)) {
         const Evaluation chain = priced(s, range, note);
         best = !best || chain.throughput > best->throughput ? chain : best;
       }
@@ -320,7 +331,7 @@ class Planner {
         cell.push_back(e);
       }
     }
-    rank(cell);
+    rank(bucket, precision, cell);
   }
 
   void compare(PlanEntry& e) const {
@@ -332,10 +343,61 @@ class Planner {
     e.lossy = tuple.precision() != PrecisionClass::kStrict;
   }
 
-  void rank(std::vector<PlanEntry>& cell) {
+  bool may_run(const Strategy& s, const ContextBucket& range) const {
+    return !is_limited_by_memory() || prices_.fits(s, range);
+  }
+  bool keeps_bound(const Evaluation& e) const {
+    return !options_.itl_ms ||
+           inter_token_interval_ms(e, prices_.concurrency()).high <= *options_.itl_ms;
+  }
+
+  // Leaves those that memory and the bound between tokens allow, and says of which cells that is
+  // none, or plain decoding alone. REQUIRES: best first.
+  void limit(std::int64_t bucket, PrecisionClass precision, std::vector<PlanEntry>& cell) {
+    const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    const PlanEntry* unfit = nullptr;
+    for (const PlanEntry& e : cell) {
+      unfit = may_run(e.evaluation.strategy, range) ? unfit : &e;
+    }
+    if (unfit != nullptr) {
+      table_.unavailable.push_back(
+          {bucket, precision,
+           "some tuples are left out, as " +
+               not_fitting_text(prices_.memory(unfit->evaluation.strategy, range),
+                                prices_.concurrency(), range.high, table_.hardware)});
+      std::erase_if(cell,
+                    [&](const PlanEntry& e) { return !may_run(e.evaluation.strategy, range); });
+    }
+    const std::string late = late_text(cell);
+    std::erase_if(cell, [this](const PlanEntry& e) { return !keeps_bound(e.evaluation); });
+    if (cell.empty()) {
+      table_.unavailable.push_back({bucket, precision, late});
+    }
+  }
+  // REQUIRES: best first.
+  std::string late_text(const std::vector<PlanEntry>& cell) const {
+    if (!options_.itl_ms || cell.empty()) {
+      return {};
+    }
+    const Evaluation& best = cell.front().evaluation;
+    const Interval itl = inter_token_interval_ms(best, prices_.concurrency());
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "no tuple keeps %g ms between tokens with %lld at a time: %s takes %.2f "
+                  "[%.2f, %.2f]",
+                  *options_.itl_ms, static_cast<long long>(prices_.concurrency()),
+                  best.strategy.text().c_str(), inter_token_ms(best, prices_.concurrency()),
+                  itl.low, itl.high);
+    return text;
+  }
+
+  void rank(std::int64_t bucket, PrecisionClass precision, std::vector<PlanEntry>& cell) {
     std::stable_sort(cell.begin(), cell.end(), [](const PlanEntry& a, const PlanEntry& b) {
       return a.evaluation.throughput > b.evaluation.throughput;
     });
+    if (is_limited_by_memory() || options_.itl_ms) {
+      limit(bucket, precision, cell);
+    }
     std::int64_t ranked = 0;
     for (const std::size_t place : listed_places(cell)) {
       PlanEntry& e = cell[place];
@@ -385,7 +447,7 @@ class Planner {
                " is not yet available: no tuple of this class is planned on this target"});
       return;
     }
-    rank(cell);
+    rank(bucket, precision, cell);
   }
 
   PlanEntry entry(std::int64_t bucket, PrecisionClass precision, const Strategy& s,
@@ -419,8 +481,9 @@ class Planner {
   const PlanOptions& options_;
   const Candidates& candidates_;
   const LlmShape& target_;
-  Pricer pricer_;
-  SystemPricer systems_;
+  CellPricer prices_;
+  const Pricer& pricer_;
+  const SystemPricer& systems_;
   const FittedModel& fit_;
   std::array<std::vector<Strategy>, kPrecisionClassCount> systems_of_;
   bool is_dense_;
@@ -539,7 +602,15 @@ const FittedModel& with_acceptance(const FittedModel& fit) {
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options, const Candidates& candidates) {
   VERSIEVE_ASSERT(!options.buckets.empty() && options.ranks >= 1, "a plan has cells and ranks");
-  return Planner(with_acceptance(fit), hardware, target, options, candidates).run();
+  VERSIEVE_ASSERT(!options.concurrency.empty() && options.concurrency.front() == 1,
+                  "a plan of several requests at a time is one of a single one too");
+  PlanTable table = Planner(with_acceptance(fit), hardware, target, options, candidates).run();
+  for (std::size_t i = 1; i < options.concurrency.size(); ++i) {
+    table.batched.push_back(
+        Planner(fit, hardware, target, options, candidates, options.concurrency[i]).run());
+  }
+  table.switches = switch_points(fit, hardware, target, options, table);
+  return table;
 }
 
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
@@ -657,6 +728,10 @@ PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes
   std::erase_if(table.classes, left_out);
   std::erase_if(table.entries, [&](const PlanEntry& e) { return left_out(e.precision); });
   std::erase_if(table.unavailable, [&](const UnavailableCell& u) { return left_out(u.precision); });
+  std::erase_if(table.switches, [&](const SwitchPoint& s) { return left_out(s.precision); });
+  for (PlanTable& batch : table.batched) {
+    batch = of_classes(std::move(batch), classes);
+  }
   const auto holds = [&table](auto is_such) {
     return std::any_of(table.entries.begin(), table.entries.end(),
                        [&](const PlanEntry& e) { return is_such(e.evaluation.strategy); });

@@ -11,6 +11,7 @@
 #include "model/cost/fitted_model.h"
 #include "model/cost/step_parts.h"
 #include "model/plan/loss_prices.h"
+#include "model/plan/memory_need.h"
 #include "model/plan/request_intervals.h"
 #include "model/plan/runtime_guard.h"
 #include "model/words/evaluation.h"
@@ -59,6 +60,11 @@ struct PlanOptions {
   LossTerms loss;              // what lossy choices cost, and may cost
   std::int64_t requests = kUsualRequests;  // that intervals are of
   double temperature = 0.0;                // that the acceptance planned with was sampled at
+  // Requests at a time that are planned for, ascending from 1 (concurrency.h). Of several the
+  // machine's memory is a limit.
+  std::vector<std::int64_t> concurrency = {1};
+  // Only tuples of which 90 % of such requests have at most so many ms between tokens, in the mean.
+  std::optional<double> itl_ms;
 };
 
 struct PlanEntry {
@@ -88,6 +94,22 @@ struct UnavailableCell {
   std::int64_t bucket = 0;
   PrecisionClass precision = PrecisionClass::kApproxOnly;
   std::string reason;
+};
+
+// A kind of draft: a tree, a chain, none.
+enum class DraftKind { kTree, kChain, kPlain };
+DraftKind draft_kind_of(const Strategy& strategy);
+const char* name_of(DraftKind kind);  // "tree", "chain", "plain decoding"
+
+// From how many requests at a time on one kind of draft yields more than another.
+struct SwitchPoint {
+  std::int64_t bucket = 0;
+  PrecisionClass precision = PrecisionClass::kStrict;
+  Strategy from, to;          // the best of their kinds there
+  std::int64_t requests = 1;  // the fewest at which `to` yields more
+  // 90 %: with fewer than `low` `from` yields more 19 times of 20, from `high` on `to` does. 0:
+  // that is not so certain up to the most that were planned.
+  std::int64_t low = 1, high = 0;
 };
 
 struct ExclusionCount {
@@ -121,8 +143,9 @@ struct PlanSources {
 
 struct PlanTable {
   static constexpr std::int64_t kSchema = 1;
-  std::string hardware;         // key
-  std::string model;            // geometry
+  static constexpr std::int64_t kConcurrencySchema = 2;  // with several requests or a bound
+  std::string hardware;                                  // key
+  std::string model;                                     // geometry
   std::string provenance_note;  // one sentence: measured here, or scaled from which machine
   std::string fit_device;       // what the step times were measured on
   std::string fit_hardware;     // its key
@@ -154,6 +177,14 @@ struct PlanTable {
   std::vector<PlanEntry> entries;
   std::vector<UnavailableCell> unavailable;
   std::vector<PlanBaseline> baselines;
+  // Of several requests at a time (concurrency.h). The table itself is of `concurrency` requests,
+  // and `batched` holds those of more, alike in all but bucket by bucket figures; its own are
+  // empty.
+  std::int64_t concurrency = 1;
+  std::optional<double> itl_ms;    // PlanOptions::itl_ms
+  std::vector<MemoryNeed> memory;  // [bucket], of requests that draft
+  std::vector<PlanTable> batched;
+  std::vector<SwitchPoint> switches;
 };
 
 // The tuples of the target's grid that a plan prices, the fixed baseline among them, and how many

@@ -83,10 +83,12 @@ Evaluation SystemPricer::evaluate(const Strategy& strategy, const ContextBucket&
   }
   const AcceptedTokens accepted = accepted_of(strategy, bucket);
   e.expected_accepted = accepted.mean;
-  e.throughput = accepted.mean / e.cost->time_us * 1e6;
-  add_intervals(accepted,
-                {.step = log_error(strategy, bucket), .contexts = contexts_log_error(times_us)},
-                own_.requests(), e);
+  e.throughput = static_cast<double>(own_.concurrency()) * accepted.mean / e.cost->time_us * 1e6;
+  add_intervals(
+      accepted,
+      {.step = std::hypot(log_error(strategy, bucket), own_.batch_error(strategy.draft.nodes)),
+       .contexts = contexts_log_error(times_us)},
+      own_.requests(), e);
   e.source = Provenance::kPredicted;
   note = note_of(strategy);
   return e;
@@ -181,8 +183,8 @@ void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
     compose_draft_model(step, *model, sink);
     strategy.draft = {};
   }
-  StepShape shape =
-      step_shape(strategy, dense_, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
+  StepShape shape = step_shape(strategy, dense_, dense_draft(), step.context_len,
+                               StepShape{}.overlap, fit_, own_.concurrency());
   shape.num_queries = step.queries;
   shape.dense = step.read;
   StepWork work;
@@ -221,8 +223,8 @@ void SystemPricer::compose_self_drafted(const Strategy& strategy, std::int64_t c
 void SystemPricer::compose_draft_model(const DenseStep& step, const LlmShape& model,
                                        StepSink& sink) const {
   const Strategy plain{.attention = AttentionMethod::kDense};
-  StepShape shape =
-      step_shape(plain, model, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
+  StepShape shape = step_shape(plain, model, dense_draft(), step.context_len, StepShape{}.overlap,
+                               fit_, own_.concurrency());
   StepWork work;
   add_step(shape, 1.0, work);
   correct_dense_attention(shape, fit_.system_time, work);
@@ -246,7 +248,7 @@ void SystemPricer::compose_sigmoids(const Strategy& strategy, std::int64_t conte
 void SystemPricer::take_sampler(SamplingAlgorithm algorithm, std::int64_t nodes,
                                 StepSink& sink) const {
   StepWork sampler;
-  const SamplingCase c{.algorithm = algorithm};
+  const SamplingCase c{.algorithm = algorithm, .batch = own_.concurrency()};
   add_sampling(c, target_.vocab, nodes, bytes_of(fit_.dtype), false, sampler);
   sink.take(sampler, 1.0, std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, nodes))));
 }
@@ -259,7 +261,8 @@ double SystemPricer::sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes)
 
 // Steps of the same launches near that context, on the fit's machine and of the same target.
 double SystemPricer::measured_factor(const Strategy& strategy, std::int64_t context) const {
-  if (own_.scaled() || fit_.system("step " + std::string(name_of(strategy.attention))) == nullptr) {
+  if (own_.scaled() || own_.concurrency() > 1 ||
+      fit_.system("step " + std::string(name_of(strategy.attention))) == nullptr) {
     return 1.0;
   }
   double sum = 0.0, weights = 0.0;

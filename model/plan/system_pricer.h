@@ -35,6 +35,10 @@ class SystemPricer {
   // REQUIRES: system_evidence(strategy, ...) for the bucket's contexts.
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
                       std::string& note) const;
+  // The dense target whose steps ReSA's and SpecAttn's are.
+  const LlmShape& dense() const { return dense_; }
+  // The model of its own that drafts for it; null: a draft head, or no draft.
+  const LlmShape* draft_model_of(const Strategy& strategy) const;
   // Does its price rest on what was measured of the pair's chains, or else of a lender's, where it
   // rests on any?
   bool is_of_measured_chain(const Strategy& strategy) const {
@@ -68,8 +72,6 @@ class SystemPricer {
   void compose(const Strategy& strategy, std::int64_t context, double chosen_share,
                StepSink& sink) const;
   void compose_dense(const DenseStep& step, StepSink& sink) const;
-  // Null: a draft head.
-  const LlmShape* draft_model_of(const Strategy& strategy) const;
   void compose_self_drafted(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   void compose_draft_model(const DenseStep& step, const LlmShape& model, StepSink& sink) const;
   void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;

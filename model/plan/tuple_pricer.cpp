@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "model/cost/batch_error.h"
 #include "model/launches/draft_levels.h"
 #include "model/launches/step_composition.h"
 
@@ -72,7 +73,7 @@ bool same_models(const MeasuredStep& measured, const LlmShape& target, const Dra
 }
 
 Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-               const DraftShape& draft, std::int64_t requests)
+               const DraftShape& draft, std::int64_t requests, std::int64_t concurrency)
     : fit_(fit),
       hardware_(fit.priced_on(hardware)),
       target_(target),
@@ -84,12 +85,22 @@ Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
       carried_half_width_(fit.carried_half_width(hardware)),
       carried_system_half_width_(fit.carried_system_half_width(hardware)),
       is_small_pair_(is_small_pair(draft, target.vocab)),
-      requests_(requests) {}
+      requests_(std::max(requests, concurrency)),
+      concurrency_(concurrency) {
+  for (const MeasuredRegime& r : fit.regimes) {
+    measured_rows_ = std::max(measured_rows_, static_cast<double>(r.num_queries));
+  }
+}
+
+double Pricer::batch_error(std::int64_t nodes) const {
+  return batch_log_error(concurrency_, static_cast<double>(concurrency_ * nodes), measured_rows_);
+}
 
 void Pricer::compose(const Strategy& strategy, std::int64_t context, double overlap,
                      StepSink& sink) const {
   StepWork work;
-  const StepShape shape = step_shape(strategy, target_, draft_, context, overlap, fit_);
+  const StepShape shape =
+      step_shape(strategy, target_, draft_, context, overlap, fit_, concurrency_);
   add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
   correct_attention(shape, false, fit_.attention_time, work);
   sink.take(work, 1.0, std::exp(fit_.step_time.at(step_regime(shape))));
@@ -117,7 +128,7 @@ Evaluation Pricer::evaluate(const Strategy& strategy, const ContextBucket& bucke
   e.strategy = strategy;
   e.cost = latency.cost;
   e.expected_accepted = accepted.mean;
-  e.throughput = accepted.mean / latency.cost.time_us * 1e6;
+  e.throughput = static_cast<double>(concurrency_) * accepted.mean / latency.cost.time_us * 1e6;
   add_intervals(accepted, latency.error, requests_, e);
   e.source = source_of(accepted.source, latency.source);
   note = note_of(strategy, accepted);
@@ -166,14 +177,16 @@ Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket
     out.error.step = std::hypot(out.error.step, kOrderLogError);
   }
   apply_measured(strategy, bucket, out);
+  out.error.step = std::hypot(out.error.step, batch_error(strategy.draft.nodes));
   return out;
 }
 
 // Measured steps of this tuple in this range correct the prediction; on another machine or
-// geometry, and with a draft of another vocabulary, they say nothing beyond the fit.
+// geometry, with a draft of another vocabulary, and of several requests (all were of one) they say
+// nothing beyond the fit.
 void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucket,
                             Latency& out) const {
-  if (scaled_) {
+  if (scaled_ || concurrency_ > 1) {
     return;
   }
   double log_ratio = 0.0;

@@ -21,8 +21,10 @@ bool same_models(const MeasuredStep& measured, const LlmShape& target, const Dra
 
 class Pricer {
  public:
+  // `requests`: that intervals are of. `concurrency`: requests of every step.
   Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-         const DraftShape& draft, std::int64_t requests = kUsualRequests);
+         const DraftShape& draft, std::int64_t requests = kUsualRequests,
+         std::int64_t concurrency = 1);
 
   // By the fit alone: no measured step corrects it.
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const;
@@ -48,6 +50,9 @@ class Pricer {
   NsaForm form() const { return form_; }
   const DraftShape& draft() const { return draft_; }
   std::int64_t requests() const { return requests_; }  // that intervals are of
+  std::int64_t concurrency() const { return concurrency_; }
+  // Of log step time, that a step of several requests adds.
+  double batch_error(std::int64_t nodes) const;
 
  private:
   // Predicted and measured latencies of one tuple in one range.
@@ -74,6 +79,8 @@ class Pricer {
   double carried_system_half_width_;
   bool is_small_pair_;  // steps of others say little of its steps
   std::int64_t requests_;
+  std::int64_t concurrency_;
+  double measured_rows_ = 1.0;  // nodes of the largest step that was measured
 };
 
 }  // namespace versieve

@@ -1,0 +1,172 @@
+#include "model/plan/concurrency.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "model/cost/batch_error.h"
+#include "model/words/error.h"
+#include "model/words/normal_law.h"
+
+namespace versieve {
+namespace {
+
+[[noreturn]] void refuse_concurrency(const std::string& text) {
+  throw Error(ExitCode::kUsage, "--concurrency takes numbers of requests at a time from 1 to " +
+                                    std::to_string(kMostConcurrency) +
+                                    " in ascending order, as 1,4,16,64, not '" + text + "'");
+}
+
+double log_spread(const Interval& interval) {
+  return std::log(interval.high / interval.low) / (2.0 * kNinety);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_concurrency(const std::string& text) {
+  std::vector<std::int64_t> out = {1};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  bool is_first = true;
+  for (;;) {
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    const bool ascends = value > out.back() || (is_first && value == 1);
+    if (error != std::errc() || *at == '0' || !ascends || value > kMostConcurrency) {
+      refuse_concurrency(text);
+    }
+    if (value > 1) {
+      out.push_back(value);
+    }
+    is_first = false;
+    if (next == end) {
+      return out;
+    }
+    if (*next != ',') {
+      refuse_concurrency(text);
+    }
+    at = next + 1;
+    if (at == end) {
+      refuse_concurrency(text);
+    }
+  }
+}
+
+Speculation speculation_of(const Evaluation& tuple, const Evaluation& plain) {
+  Speculation out;
+  if (tuple.strategy == plain.strategy) {
+    return out;
+  }
+  out.break_even = tuple.cost->time_us / plain.cost->time_us;
+  const double of_times =
+      std::hypot(log_spread(tuple.latency_interval_us), log_spread(plain.latency_interval_us));
+  out.break_even_interval = around(out.break_even, kNinety * of_times);
+  const double spread =
+      std::hypot(log_spread(compared_interval(tuple)), log_spread(compared_interval(plain)));
+  const double gap = std::log(tuple.throughput / plain.throughput);
+  out.loses = spread > 0.0 ? 0.5 * std::erfc(gap / (spread * std::sqrt(2.0)))
+                           : (gap < 0.0 ? 1.0 : (gap > 0.0 ? 0.0 : 0.5));
+  return out;
+}
+
+double request_throughput(const Evaluation& tuple, std::int64_t concurrency) {
+  return tuple.throughput / static_cast<double>(concurrency);
+}
+
+double inter_token_ms(const Evaluation& tuple, std::int64_t concurrency) {
+  return 1e3 / request_throughput(tuple, concurrency);
+}
+
+Interval inter_token_interval_ms(const Evaluation& tuple, std::int64_t concurrency) {
+  const double ms = 1e3 * static_cast<double>(concurrency);
+  return {ms / tuple.throughput_interval.high, ms / tuple.throughput_interval.low};
+}
+
+std::vector<const PlanTable*> by_concurrency(const PlanTable& table) {
+  std::vector<const PlanTable*> out = {&table};
+  for (const PlanTable& batch : table.batched) {
+    out.push_back(&batch);
+  }
+  return out;
+}
+
+bool has_concurrency(const PlanTable& table) {
+  return !table.batched.empty() || table.concurrency > 1 || table.itl_ms.has_value();
+}
+
+std::int64_t schema_of(const PlanTable& table) {
+  return has_concurrency(table) ? PlanTable::kConcurrencySchema : PlanTable::kSchema;
+}
+
+const Evaluation* plain_of(const PlanTable& table, std::int64_t bucket) {
+  for (const PlanBaseline& b : table.baselines) {
+    if (b.bucket == bucket && b.role == "autoregressive") {
+      return &b.evaluation;
+    }
+  }
+  return nullptr;
+}
+
+const PlanEntry* best_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
+  const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
+  return entries.empty() ? nullptr : entries.front();
+}
+
+OperatingPoint operating_point(const PlanTable& table, std::int64_t bucket,
+                               PrecisionClass precision) {
+  OperatingPoint out;
+  for (const PlanTable* of : by_concurrency(table)) {
+    const PlanEntry* best = best_of(*of, bucket, precision);
+    if (best != nullptr &&
+        (out.entry == nullptr || best->evaluation.throughput > out.entry->evaluation.throughput)) {
+      out = {of, best};
+    }
+  }
+  return out;
+}
+
+DraftKind draft_kind_of(const Strategy& s) {
+  return !s.draft.speculates() ? DraftKind::kPlain
+                               : (s.draft.width > 1 ? DraftKind::kTree : DraftKind::kChain);
+}
+
+const char* name_of(DraftKind kind) {
+  switch (kind) {
+    case DraftKind::kTree:
+      return "tree";
+    case DraftKind::kChain:
+      return "chain";
+    case DraftKind::kPlain:
+      break;
+  }
+  return "plain decoding";
+}
+
+std::string text_of(const SwitchPoint& point, const PlanTable& table) {
+  const auto side = [](const Strategy& s) {
+    const std::string kind = name_of(draft_kind_of(s));
+    return s.draft.speculates() ? kind + " " + s.text() : kind;
+  };
+  const std::int64_t most = by_concurrency(table).back()->concurrency;
+  return side(point.from) + " to " + side(point.to) + " at " + std::to_string(point.requests) +
+         (point.requests == 1 ? " request [" : " requests [") + std::to_string(point.low) + ", " +
+         (point.high > 0 ? std::to_string(point.high) : "more than " + std::to_string(most)) + "]";
+}
+
+std::string batch_text(const PlanTable& table) {
+  if (table.batched.empty()) {
+    return {};
+  }
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "No step of several requests was measured: their times are the cost model's, and "
+                "have a standard error of %.2f in log more for each doubling of the requests, and "
+                "%.2f for each of their nodes beyond the largest measured step (assumptions); each "
+                "layer's attention is taken as one launch over all requests",
+                kRequestsLogError, kRowsLogError);
+  return text;
+}
+
+}  // namespace versieve
