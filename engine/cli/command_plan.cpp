@@ -14,6 +14,7 @@
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
 #include "engine/measure/sweep/sweep.h"
+#include "model/plan/concurrency.h"
 #include "model/plan/planner.h"
 
 namespace versieve::cli {
@@ -25,7 +26,8 @@ constexpr double kHoldout = 0.2;
 struct Options {
   std::string database, fit, device, hardware, model, out;
   std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
-  std::optional<std::string> pair, prior, guard;
+  std::optional<std::string> pair, prior, guard, concurrency, objective;
+  std::optional<double> itl_ms;
   std::string pair_database;
   std::optional<double> rate, max_loss;
   std::optional<std::int64_t> draft_vocab;
@@ -39,8 +41,30 @@ struct Options {
   }
 };
 
+void set_concurrency(const Options& options, PlanOptions& out) {
+  if (options.concurrency) {
+    out.concurrency = parse_concurrency(*options.concurrency);
+  }
+  const std::string objective = options.objective.value_or("tokens");
+  if (objective != "tokens" && objective != "latency") {
+    throw Error(ExitCode::kUsage, "--objective is tokens or latency, not '" + objective + "'");
+  }
+  const bool bounds = objective == "latency";
+  if (bounds != options.itl_ms.has_value()) {
+    throw Error(ExitCode::kUsage,
+                bounds ? "--objective latency needs --itl-ms, the most ms between tokens of a "
+                         "request"
+                       : "--itl-ms goes with --objective latency");
+  }
+  if (bounds && !(*options.itl_ms > 0.0 && *options.itl_ms <= 1e6)) {
+    throw Error(ExitCode::kUsage, "--itl-ms takes ms above 0, to 1000000");
+  }
+  out.itl_ms = options.itl_ms;
+}
+
 PlanOptions plan_options(const Options& options) {
   PlanOptions out;
+  set_concurrency(options, out);
   if (options.buckets) {
     out.buckets = parse_buckets(*options.buckets);
   }
@@ -223,6 +247,15 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
                  "how many requests the intervals are of: the mean over so many texts lies in them "
                  "9 times of 10; " +
                      std::to_string(kUsualRequests) + " if left out");
+  app.add_option("--concurrency", options->concurrency,
+                 "requests at a time to plan for, as 1,4,16,64 (1 is always among them), within "
+                 "the machine's memory; with when speculation breaks even and how likely it loses");
+  app.add_option(
+      "--objective", options->objective,
+      "tokens: the most a second in all (if left out); latency: the most within --itl-ms");
+  app.add_option("--itl-ms", options->itl_ms,
+                 "with --objective latency: ms between tokens of a request that a tuple keeps with "
+                 "9 of 10 such requests, in the mean of their tokens");
   app.add_option("--out", options->out, "write the table to this JSON file");
   return [options] { return run_plan(*options); };
 }

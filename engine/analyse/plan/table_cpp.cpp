@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
+#include <vector>
 
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/concurrency.h"
 #include "model/plan/guarded_plan.h"
 #include "model/words/error.h"
 
@@ -42,17 +45,23 @@ std::string comment(const std::string& text) {
 
 std::string remarks(const PlanTable& t) {
   std::string out =
-      comment("Planner table of versieve, schema " + std::to_string(PlanTable::kSchema) + ": " +
-              t.model + " (" + t.dtype + ") on " + t.hardware + ".") +
+      comment("Planner table of versieve, schema " + std::to_string(schema_of(t)) + ": " + t.model +
+              " (" + t.dtype + ") on " + t.hardware + ".") +
       comment(t.provenance_note + ".") +
       comment("Acceptance: " + acceptance_text(t) + ". Step times: geometry " + t.model + ".");
   out += comment(intervals_text(t));
   if (t.sources) {
     out += comment("Evidence: " + sources_text(t) + ".");
   }
-  for (const UnavailableCell& u : t.unavailable) {
-    out += comment("No rows for " + name_of(t.buckets[static_cast<std::size_t>(u.bucket)]) + ": " +
-                   u.reason + ".");
+  for (const PlanTable* of : by_concurrency(t)) {
+    for (const UnavailableCell& u : of->unavailable) {
+      out +=
+          comment((of->concurrency > 1 ? "Limited is " : "No rows for ") +
+                  name_of(t.buckets[static_cast<std::size_t>(u.bucket)]) + ": " + u.reason + ".");
+    }
+  }
+  if (!t.batched.empty()) {
+    out += comment(batch_text(t) + ".");
   }
   return out + comment(
                    "Not carried here: bytes by term, phases, excluded tuples, run ids. The "
@@ -87,25 +96,59 @@ std::string price_fields(const LossPrice& p) {
          literal(text_of(p.pair)) + ", " + literal(p.price_of);
 }
 
-std::string row(const PlanTable& t, const PlanEntry& e, const std::string& condition) {
-  return "    {" + shared_fields(t, e.bucket, e.evaluation) + ", " + literal(name_of(e.precision)) +
-         ", " + std::to_string(e.rank) + ", " + (e.lossy ? "true" : "false") + ",\n     " +
-         literal(e.note) + ", " + literal(e.baseline) + ",\n     " + literal(condition) +
-         ",\n     " + price_fields(e.price) + "},\n";
+// How many requests at a time a row is planned for, of which it holds the most.
+struct RequestsAtATime {
+  std::int64_t low = 1, high = 1;
+};
+
+std::string text_of(const RequestsAtATime& requests) {
+  return std::to_string(requests.low) + ", " + std::to_string(requests.high);
 }
 
-std::string row(const PlanTable& t, const PlanBaseline& b) {
-  return "    {" + shared_fields(t, b.bucket, b.evaluation) + ", " + literal(b.role) + "},\n";
+std::string row(const PlanTable& t, const PlanEntry& e, const std::string& condition,
+                const std::optional<RequestsAtATime>& requests) {
+  std::string out = "    {" + shared_fields(t, e.bucket, e.evaluation) + ", " +
+                    literal(name_of(e.precision)) + ", " + std::to_string(e.rank) + ", " +
+                    (e.lossy ? "true" : "false") + ",\n     " + literal(e.note) + ", " +
+                    literal(e.baseline) + ",\n     " + literal(condition) + ",\n     " +
+                    price_fields(e.price);
+  if (requests) {
+    const Evaluation* const plain = plain_of(t, e.bucket);
+    const Speculation s = plain ? speculation_of(e.evaluation, *plain) : Speculation{};
+    out += ",\n     " + text_of(*requests);
+    for (const double number :
+         {s.break_even, s.break_even_interval.low, s.break_even_interval.high, s.loses}) {
+      out += ", " + (plain ? exact_decimal(number) : std::string("kUnmeasured"));
+    }
+  }
+  return out + "},\n";
 }
 
-template <class Rows, class RowOf>
-std::string array(const char* type, const char* name, const Rows& rows, const RowOf& row_of) {
+std::string row(const PlanTable& t, const PlanBaseline& b,
+                const std::optional<RequestsAtATime>& requests) {
+  return "    {" + shared_fields(t, b.bucket, b.evaluation) + ", " + literal(b.role) +
+         (requests ? ", " + text_of(*requests) : std::string()) + "},\n";
+}
+
+// An array of the rows of all numbers of requests at a time. rows_of(table, requests): its rows.
+template <class RowsOf>
+std::string array(const char* type, const char* name, const PlanTable& t, const RowsOf& rows_of) {
+  std::vector<std::string> rows;
+  std::int64_t low = 1;
+  for (const PlanTable* of : by_concurrency(t)) {
+    const std::optional<RequestsAtATime> requests =
+        has_concurrency(t) ? std::optional(RequestsAtATime{low, of->concurrency}) : std::nullopt;
+    for (std::string& row : rows_of(*of, requests)) {
+      rows.push_back(std::move(row));
+    }
+    low = of->concurrency + 1;
+  }
   std::string out = std::string("inline constexpr std::array<") + type + ", " +
                     std::to_string(rows.size()) + "> " + name + " = {";
   if (!rows.empty()) {
     out += "{\n";
-    for (const auto& r : rows) {
-      out += row_of(r);
+    for (const std::string& row : rows) {
+      out += row;
     }
     out += "}";
   }
@@ -144,6 +187,34 @@ constexpr const char* kPrice =
   const char* price_of;       // the nearest strategy, measured in its place; empty: this very choice
 )";
 
+// Of both, where a table has several numbers of requests at a time; and more of an entry.
+constexpr const char* kRequests =
+    R"(  int requests_low;  // at a time; both included, planned for the most
+  int requests_high;
+)";
+constexpr const char* kBreakEven =
+    R"(  double break_even;  // tokens: its step's time over plain decoding's of as many requests
+  double break_even_low;
+  double break_even_high;
+  double loses;  // probability that plain decoding yields more
+)";
+
+constexpr const char* kRequestsLookup =
+    R"(
+// The same of that many requests at a time; null too beyond the most that were planned.
+constexpr const Entry* find_for(std::int64_t context, std::string_view precision_class,
+                                int requests, int rank = 1) {
+  for (const Entry& entry : kEntries) {
+    if (entry.context_low < context && context <= entry.context_high && entry.rank == rank &&
+        entry.requests_low <= requests && requests <= entry.requests_high &&
+        precision_class == entry.precision_class) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+)";
+
 constexpr const char* kLookup =
     R"(// The entry of that rank for a context and class; null: there is none.
 constexpr const Entry* find(std::int64_t context, std::string_view precision_class, int rank = 1) {
@@ -168,16 +239,35 @@ std::string constants(const PlanTable& t) {
   const auto real = [](const char* name, double value) {
     return std::string("inline constexpr double ") + name + " = " + exact_decimal(value) + ";\n";
   };
-  return count("kSchema", PlanTable::kSchema) + text("kHardware", t.hardware) +
-         text("kModel", t.model) + text("kAcceptance", acceptance_text(t)) +
-         text("kEvidence", sources_text(t)) + text("kBonusToken", kBonusToken) +
-         real("kGuardAlpha", g.alpha) + real("kGuardDropRatio", g.drop_ratio) +
-         count("kGuardWarmup", g.warmup) + count("kGuardHysteresis", g.hysteresis) +
-         count("kGuardMaxTransitions", g.max_transitions);
+  return count("kSchema", schema_of(t)) + text("kHardware", t.hardware) + text("kModel", t.model) +
+         text("kAcceptance", acceptance_text(t)) + text("kEvidence", sources_text(t)) +
+         text("kBonusToken", kBonusToken) + real("kGuardAlpha", g.alpha) +
+         real("kGuardDropRatio", g.drop_ratio) + count("kGuardWarmup", g.warmup) +
+         count("kGuardHysteresis", g.hysteresis) + count("kGuardMaxTransitions", g.max_transitions);
+}
+
+std::vector<std::string> entry_rows(const PlanTable& t,
+                                    const std::optional<RequestsAtATime>& requests) {
+  const RunConditionOf conditions = run_conditions(t);
+  std::vector<std::string> rows;
+  for (const PlanEntry& e : t.entries) {
+    rows.push_back(row(t, e, conditions.at({e.bucket, e.precision}), requests));
+  }
+  return rows;
+}
+
+std::vector<std::string> baseline_rows(const PlanTable& t,
+                                       const std::optional<RequestsAtATime>& requests) {
+  std::vector<std::string> rows;
+  for (const PlanBaseline& b : t.baselines) {
+    rows.push_back(row(t, b, requests));
+  }
+  return rows;
 }
 
 std::string declarations(const PlanTable& t) {
-  const RunConditionOf conditions = run_conditions(t);
+  const bool has_axis = has_concurrency(t);
+  const std::string requests = has_axis ? kRequests : "";
   return "inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();\n\n"
          "// Contexts are (context_low, context_high]; rows are ranked within a bucket and class.\n"
          "struct Entry {\n" +
@@ -186,16 +276,12 @@ std::string declarations(const PlanTable& t) {
          "  const char* note;      // what a reader must know; empty: nothing\n"
          "  const char* baseline;  // which of the two it is; empty: neither\n"
          "  const char* run_condition;  // of its cell; empty: none\n" +
-         kPrice + "};\n\n" + "// What the entries are compared with.\nstruct Baseline {\n" +
-         kShared + "  const char* role;\n};\n\n" + constants(t) + "\n" +
-         array("Entry", "kEntries", t.entries,
-               [&](const PlanEntry& e) {
-                 return row(t, e, conditions.at({e.bucket, e.precision}));
-               }) +
-         "\n" +
-         array("Baseline", "kBaselines", t.baselines,
-               [&](const PlanBaseline& b) { return row(t, b); }) +
-         "\n" + kLookup;
+         kPrice + requests + (has_axis ? kBreakEven : "") + "};\n\n" +
+         "// What the entries are compared with.\nstruct Baseline {\n" + kShared +
+         "  const char* role;\n" + requests + "};\n\n" + constants(t) + "\n" +
+         array("Entry", "kEntries", t, entry_rows) + "\n" +
+         array("Baseline", "kBaselines", t, baseline_rows) + "\n" + kLookup +
+         (has_axis ? kRequestsLookup : "");
 }
 
 // 64-bit FNV-1a.
@@ -208,40 +294,40 @@ std::string hash_of(const std::string& text) {
 }
 
 // Words of C++17 and C++20, macros of old compilers, and names in the header itself.
-constexpr const char* kTaken[] = {"alignas",       "alignof",      "and",
-                                  "and_eq",        "asm",          "auto",
-                                  "bitand",        "bitor",        "bool",
-                                  "break",         "case",         "catch",
-                                  "char",          "char8_t",      "char16_t",
-                                  "char32_t",      "class",        "compl",
-                                  "concept",       "const",        "consteval",
-                                  "constexpr",     "constinit",    "const_cast",
-                                  "continue",      "co_await",     "co_return",
-                                  "co_yield",      "decltype",     "default",
-                                  "delete",        "do",           "double",
-                                  "dynamic_cast",  "else",         "enum",
-                                  "explicit",      "export",       "extern",
-                                  "false",         "float",        "for",
-                                  "friend",        "goto",         "if",
-                                  "inline",        "int",          "long",
-                                  "mutable",       "namespace",    "new",
-                                  "noexcept",      "not",          "not_eq",
-                                  "nullptr",       "operator",     "or",
-                                  "or_eq",         "private",      "protected",
-                                  "public",        "register",     "reinterpret_cast",
-                                  "requires",      "return",       "short",
-                                  "signed",        "sizeof",       "static",
-                                  "static_assert", "static_cast",  "struct",
-                                  "switch",        "template",     "this",
-                                  "thread_local",  "throw",        "true",
-                                  "try",           "typedef",      "typeid",
-                                  "typename",      "union",        "unsigned",
-                                  "using",         "virtual",      "void",
-                                  "volatile",      "wchar_t",      "while",
-                                  "xor",           "xor_eq",       "std",
-                                  "Entry",         "Baseline",     "find",
-                                  "linux",         "unix",         "kEntries",
-                                  "kBaselines",    "versieve_plan"};
+constexpr const char* kTaken[] = {"alignas",       "alignof",     "and",
+                                  "and_eq",        "asm",         "auto",
+                                  "bitand",        "bitor",       "bool",
+                                  "break",         "case",        "catch",
+                                  "char",          "char8_t",     "char16_t",
+                                  "char32_t",      "class",       "compl",
+                                  "concept",       "const",       "consteval",
+                                  "constexpr",     "constinit",   "const_cast",
+                                  "continue",      "co_await",    "co_return",
+                                  "co_yield",      "decltype",    "default",
+                                  "delete",        "do",          "double",
+                                  "dynamic_cast",  "else",        "enum",
+                                  "explicit",      "export",      "extern",
+                                  "false",         "float",       "for",
+                                  "friend",        "goto",        "if",
+                                  "inline",        "int",         "long",
+                                  "mutable",       "namespace",   "new",
+                                  "noexcept",      "not",         "not_eq",
+                                  "nullptr",       "operator",    "or",
+                                  "or_eq",         "private",     "protected",
+                                  "public",        "register",    "reinterpret_cast",
+                                  "requires",      "return",      "short",
+                                  "signed",        "sizeof",      "static",
+                                  "static_assert", "static_cast", "struct",
+                                  "switch",        "template",    "this",
+                                  "thread_local",  "throw",       "true",
+                                  "try",           "typedef",     "typeid",
+                                  "typename",      "union",       "unsigned",
+                                  "using",         "virtual",     "void",
+                                  "volatile",      "wchar_t",     "while",
+                                  "xor",           "xor_eq",      "std",
+                                  "Entry",         "Baseline",    "find",
+                                  "find_for",      "linux",       "unix",
+                                  "kEntries",      "kBaselines",  "versieve_plan"};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

@@ -3,6 +3,7 @@
 // stands in columns, because no reader skips comments unasked.
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/concurrency.h"
 #include "model/plan/guarded_plan.h"
 
 namespace versieve::engine {
@@ -33,7 +34,11 @@ constexpr const char* kHeader =
     "provenance,acceptance,bonus_token,run_condition,evidence,price,kl_nats,kl_nats_low,"
     "kl_nats_high,rise_nats,rise_nats_low,rise_nats_high,same_token,same_token_low,"
     "same_token_high,price_tokens,price_sets,price_split,price_pair,price_pair_sha256,price_of,"
-    "price_tasks,price_unmeasured,requests,same_texts_low,same_texts_high\n";
+    "price_tasks,price_unmeasured,requests,same_texts_low,same_texts_high";
+// Where the table has several numbers of requests at a time.
+constexpr const char* kConcurrencyHeader =
+    ",concurrency,request_throughput,inter_token_ms,inter_token_ms_low,inter_token_ms_high,"
+    "break_even,break_even_low,break_even_high,loses";
 
 // "hops: 50 questions, right -2.0 % [-6.1, 2.2]; recall: …"
 std::string tasks_text(const LossPrice& price) {
@@ -63,6 +68,22 @@ std::string price_fields(const LossPrice& p) {
   return out;
 }
 
+std::string concurrency_fields(const PlanTable& t, const PlanEntry& e) {
+  const Interval itl = inter_token_interval_ms(e.evaluation, t.concurrency);
+  std::string out = "," + std::to_string(t.concurrency);
+  for (const double number : {request_throughput(e.evaluation, t.concurrency),
+                              inter_token_ms(e.evaluation, t.concurrency), itl.low, itl.high}) {
+    out += "," + exact_decimal(number);
+  }
+  const Evaluation* const plain = plain_of(t, e.bucket);
+  const Speculation s = plain ? speculation_of(e.evaluation, *plain) : Speculation{};
+  for (const double number :
+       {s.break_even, s.break_even_interval.low, s.break_even_interval.high, s.loses}) {
+    out += "," + (plain ? exact_decimal(number) : std::string());
+  }
+  return out;
+}
+
 std::string line(const PlanTable& t, const PlanEntry& e, const std::string& origin,
                  const std::string& condition) {
   const Evaluation& v = e.evaluation;
@@ -83,8 +104,7 @@ std::string line(const PlanTable& t, const PlanEntry& e, const std::string& orig
   }
   return out + origin + "," + field(condition) + "," + field(sources_text(t)) +
          price_fields(e.price) + "," + std::to_string(t.requests) + "," +
-         exact_decimal(compared_interval(v).low) + "," + exact_decimal(compared_interval(v).high) +
-         "\n";
+         exact_decimal(compared_interval(v).low) + "," + exact_decimal(compared_interval(v).high);
 }
 
 }  // namespace
@@ -96,10 +116,14 @@ std::string plan_table_csv(const PlanTable& t) {
     origin += "," + field(text);
   }
   origin += std::string(",") + kBonusToken;
-  const RunConditionOf conditions = run_conditions(t);
-  std::string out = kHeader;
-  for (const PlanEntry& e : t.entries) {
-    out += line(t, e, origin, conditions.at({e.bucket, e.precision}));
+  const bool has_axis = has_concurrency(t);
+  std::string out = std::string(kHeader) + (has_axis ? kConcurrencyHeader : "") + "\n";
+  for (const PlanTable* of : by_concurrency(t)) {
+    const RunConditionOf conditions = run_conditions(*of);
+    for (const PlanEntry& e : of->entries) {
+      out += line(*of, e, origin, conditions.at({e.bucket, e.precision})) +
+             (has_axis ? concurrency_fields(*of, e) : "") + "\n";
+    }
   }
   return out;
 }

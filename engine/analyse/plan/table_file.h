@@ -9,6 +9,8 @@
 
 namespace versieve::engine {
 
+// Of the JSON form.
+inline constexpr const char* kTableFormat = "versieve planner table";
 // Of every form's tokens a step.
 inline constexpr const char* kBonusToken = "counted";
 
@@ -23,6 +25,9 @@ std::string plan_table_cpp(const PlanTable& table, const std::string& name = "")
 void check_cpp_name(const std::string& name);
 // Top `ranks` of each cell with intervals, what bounds them, and where the numbers come from.
 std::string plan_table_text(const PlanTable& table, std::int64_t ranks);
+// By bucket and class a line a number of requests at a time, memory, and where kinds of draft
+// switch. REQUIRES: has_concurrency(table).
+std::string concurrency_text(const PlanTable& table);
 
 // `format`: json, csv, cpp, or a serving engine's (deployment.h), which gets class Strict in the
 // last bucket. Throws Error(kUsage) for an unknown one. `name`: of cpp alone.

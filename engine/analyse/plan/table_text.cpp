@@ -1,6 +1,7 @@
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/concurrency.h"
 #include "model/plan/guarded_plan.h"
 #include "model/plan/loss_limit.h"
 #include "model/plan/system_grid.h"
@@ -85,6 +86,9 @@ std::string plan_table_text(const PlanTable& t, std::int64_t ranks) {
                          base.evaluation.strategy.text().c_str(), base.evaluation.throughput);
       }
     }
+  }
+  if (has_concurrency(t)) {
+    out += "\n" + concurrency_text(t);
   }
   return out;
 }

@@ -1,0 +1,169 @@
+// Planner tables of several requests at a time as files: each form carries the axis, tables of one
+// request stay as they were, and what does not fit together is refused.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "engine/analyse/plan/table_file.h"
+#include "model/plan/concurrency.h"
+#include "model/words/error.h"
+#include "tests/support/paths.h"
+#include "tests/support/planned.h"
+#include "tests/support/temp_folder.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+PlanTable made(std::vector<std::int64_t> concurrency) {
+  PlanOptions options;
+  options.buckets = {{0, 4096}, {12288, 16384}};
+  options.classes = {PrecisionClass::kStrict, PrecisionClass::kReuseOnly};
+  options.schedules = {"F*", "(FR)*"};
+  options.concurrency = std::move(concurrency);
+  return plan(synthetic::fitted_by_hand(0.8, 0.9, true), hardware_by_key("rtx4090"),
+              named_llm_shape("nsa-8b"), options);
+}
+
+// Of 1, 4 and 128 requests, of which the last do not fit at the longer contexts.
+const PlanTable& table() {
+  static const PlanTable once = made({1, 4, 128});
+  return once;
+}
+
+PlanTable read_back(const std::string& text) {
+  const test::TempFolder folder;
+  const std::string path = (folder / "table.json").string();
+  std::ofstream(path) << text;
+  return read_plan_table(path);
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    read_back(text);
+  } catch (const Error& e) {
+    CHECK(e.code() == ExitCode::kBadInput);
+    return e.what();
+  }
+  return "accepted";
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) {
+    out.push_back(line);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("JSON carries requests at a time, and a table of one request is as it was") {
+  const std::string text = plan_table_json(table());
+  CHECK(plan_table_json(read_back(text)) == text);
+  const nlohmann::json json = nlohmann::json::parse(text);
+  CHECK(json["schema"] == 2);
+  CHECK(json["concurrency"] == nlohmann::json::parse("[1,4,128]"));
+  CHECK(json["memory"].size() == 2);
+  CHECK(json["memory"][1]["requests"] == table().memory[1].requests());
+  CHECK(json["several_requests"].get<std::string>().find("assumptions") != std::string::npos);
+  for (const nlohmann::json& entry : json["entries"]) {
+    for (const char* key : {"concurrency", "request_throughput", "inter_token_ms",
+                            "inter_token_ms_interval", "break_even", "loses"}) {
+      CHECK(entry.contains(key));
+    }
+  }
+  for (const nlohmann::json& point : json["operating_points"]) {
+    CHECK(point["concurrency"].get<int>() >= 1);
+  }
+  const nlohmann::json one = nlohmann::json::parse(plan_table_json(made({1})));
+  CHECK(one["schema"] == 1);
+  for (const char* key : {"concurrency", "memory", "switch_points", "operating_points"}) {
+    CHECK(!one.contains(key));
+  }
+  CHECK(!one["entries"][0].contains("concurrency"));
+}
+
+TEST_CASE("whoever asks a table of several requests for one finds the plan of one") {
+  const PlanTable read = read_back(plan_table_json(table()));
+  CHECK(read.concurrency == 1);
+  const std::vector<const PlanEntry*> own = entries_of(read, 0, PrecisionClass::kStrict);
+  const std::vector<const PlanEntry*> planned = entries_of(table(), 0, PrecisionClass::kStrict);
+  REQUIRE(own.size() == planned.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    CHECK(own[i]->evaluation.strategy == planned[i]->evaluation.strategy);
+  }
+  REQUIRE(read.batched.size() == 2);
+  CHECK(read.batched[0].concurrency == 4);
+  CHECK(read.batched[0].entries.size() == table().batched[0].entries.size());
+}
+
+TEST_CASE("rows of requests that a table does not list are refused in a sentence") {
+  const nlohmann::json good = nlohmann::json::parse(plan_table_json(table()));
+  const auto changed = [&](const char* pointer, const nlohmann::json& value) {
+    nlohmann::json other = good;
+    other[nlohmann::json::json_pointer(pointer)] = value;
+    return refusal_of(other.dump());
+  };
+  CHECK_THAT(changed("/entries/0/concurrency", 8), Catch::Contains("of 8 requests at a time"));
+  CHECK_THAT(changed("/baselines/0/concurrency", 0), Catch::Contains("of 0 requests at a time"));
+  CHECK_THAT(changed("/concurrency", nlohmann::json::parse("[4,1]")), Catch::Contains("ascend"));
+  CHECK_THAT(changed("/concurrency", nlohmann::json::array()), Catch::Contains("names no number"));
+  CHECK_THAT(changed("/concurrency/2", 100000), Catch::Contains("ascend"));
+  CHECK_THAT(changed("/schema", 3), Catch::Contains("schema 3"));
+  CHECK_THAT(changed("/memory/0/request_bytes", 0), Catch::Contains("memory"));
+  nlohmann::json without = good;
+  without["entries"][0].erase("concurrency");
+  CHECK_THAT(refusal_of(without.dump()), Catch::Contains("a key is missing"));
+}
+
+TEST_CASE("CSV has a line an entry of every number of requests, one request's as it was") {
+  const std::vector<std::string> lines = lines_of(plan_table_csv(table()));
+  std::size_t entries = 0;
+  for (const PlanTable* of : by_concurrency(table())) {
+    entries += of->entries.size();
+  }
+  CHECK(lines.size() == entries + 1);
+  const std::string last = ",break_even_low,break_even_high,loses";
+  CHECK(lines[0].substr(lines[0].size() - last.size()) == last);
+  const std::vector<std::string> one = lines_of(plan_table_csv(made({1})));
+  CHECK(one[0].find("concurrency") == std::string::npos);
+  REQUIRE(lines[0].find(one[0]) == 0);
+}
+
+TEST_CASE("the C++ header finds an entry by requests at a time too") {
+  const test::TempFolder folder;
+  const PlanEntry* four = best_of(table().batched[0], 0, PrecisionClass::kStrict);
+  REQUIRE(four != nullptr);
+  std::ofstream(folder / "plan.h") << plan_table_cpp(table());
+  std::ofstream(folder / "user.cpp")
+      << "#include \"plan.h\"\n#include <string_view>\nusing namespace versieve_plan;\n"
+         "constexpr const Entry* four = find_for(100, \"Strict\", 3);\n"
+         "static_assert(four != nullptr && four->requests_low == 2 && four->requests_high == 4);\n"
+         "static_assert(std::string_view(four->strategy) == \""
+      << four->evaluation.strategy.text()
+      << "\");\n"
+         "static_assert(four->break_even_low <= four->break_even && four->loses < 1.0);\n"
+         "static_assert(find(100, \"Strict\")->requests_high == 1);\n"
+         "static_assert(find_for(16000, \"Strict\", 100) == nullptr);\n"
+         "static_assert(find_for(100, \"Strict\", 129) == nullptr);\n";
+  const std::string line = "cd " + folder.path().string() + " && " + VERSIEVE_CXX +
+                           " -std=c++17 -Wall -Wextra -Wpedantic -Werror -c user.cpp";
+  CHECK(std::system(line.c_str()) == 0);
+}
+
+TEST_CASE("text says of each number of requests what pays, what fits and what is assumed") {
+  const std::string text = plan_table_text(table(), 1);
+  for (const char* part : {"   4 at a time  ", "even at ", "loses p ", "ms a token",
+                           "Memory: ", "assumptions", "128 requests of 16384 tokens do not fit"}) {
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+  CHECK(plan_table_text(made({1}), 1).find("at a time") == std::string::npos);
+}
