@@ -6,11 +6,13 @@
 
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
+#include "engine/analyse/serve/planned_schedule.h"
 #include "engine/analyse/serve/serving_deployment.h"
 #include "engine/analyse/serve/serving_file.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/utf8.h"
+#include "model/plan/concurrency.h"
 
 namespace versieve::cli {
 namespace {
@@ -40,7 +42,8 @@ engine::DeploymentWish wish_of(const Options& options) {
       .draft_model = options.draft_model.value_or("")};
 }
 
-Answer export_deployment(const Options& options, const engine::ServingEngine& serving) {
+Answer export_deployment(const Options& options, const PlanTable& table,
+                         const engine::ServingEngine& serving) {
   const std::string suffix = std::filesystem::path(options.out).extension();
   if (suffix != ".yaml" && suffix != ".yml") {
     refuse("a file for " + std::string(serving.name) +
@@ -48,7 +51,6 @@ Answer export_deployment(const Options& options, const engine::ServingEngine& se
            options.out + "'");
   }
   const engine::DeploymentWish wish = wish_of(options);
-  const PlanTable table = engine::read_plan_table(options.table);
   const engine::DeploymentChoice choice = chosen_deployment(table, serving, wish);
   engine::write_file_atomically(options.out, deployment_file(table, serving, wish));
   const bool is_whole = wish.draft_model != "" || !choice.draft.speculates();
@@ -162,7 +164,9 @@ Answer run_export(const Options& options) {
     if (options.name) {
       refuse("--name is the namespace of a C++ header (--format cpp)");
     }
-    return export_deployment(options, *serving);
+    const PlanTable table = engine::read_plan_table(options.table);
+    return table.batched.empty() ? export_deployment(options, table, *serving)
+                                 : export_server(options, engine::planned_schedule(table));
   }
   if (options.precision || options.context || options.draft_model) {
     refuse(

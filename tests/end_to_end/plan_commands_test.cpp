@@ -190,6 +190,47 @@ TEST_CASE("plan, then export, in every form") {
   CHECK(test::text_of_file(world().file("export.json")) == test::text_of_file(table));
 }
 
+TEST_CASE("a plan of several requests at a time goes to a server's schedule, and bounds tokens") {
+  const std::string table = world().file("several.json").string();
+  const std::string plan = "plan --hardware h200-sxm --class Strict --buckets 0-4096,12288-16384 ";
+  const test::CommandResult planned =
+      test::run_versieve(plan + "--concurrency 1,8,64 --out " + table + db_option());
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  for (const char* part : {"by requests at a time", "  64 at a time  ", "loses p ", "Memory: "}) {
+    CAPTURE(part);
+    CHECK(planned.out.find(part) != std::string::npos);
+  }
+  const std::string yaml = world().file("several.yaml").string();
+  const std::string to_server = "export --table " + table + " --out " + yaml + " --format ";
+  for (const char* format : {"vllm", "sglang", "trtllm"}) {
+    CHECK(test::run_versieve(to_server + format + " --draft-model /d").code == 0);
+    CHECK(test::text_of_file(yaml).find("predict no server") != std::string::npos);
+  }
+  test::check_refused(to_server + "vllm --class Approx-only", 2, "class Strict alone");
+  test::check_refused(to_server + "vllm --context 8000", 1, "no context bucket");
+  // Who knows one request at a time reads its rows.
+  CHECK(test::run_versieve("compare " + table + " " + table).code == 0);
+  const test::CommandResult alone =
+      test::run_versieve(plan + "--json --concurrency 1" + db_option());
+  const test::CommandResult usual = test::run_versieve(plan + "--json" + db_option());
+  CHECK(alone.out == usual.out);
+
+  const test::CommandResult bound = test::run_versieve(
+      plan + "--json --concurrency 8,64 --objective latency --itl-ms 0.9" + db_option());
+  REQUIRE(bound.code == 0);
+  const nlohmann::json kept = nlohmann::json::parse(bound.out);
+  CHECK(kept["itl_ms"] == 0.9);
+  for (const nlohmann::json& entry : kept["entries"]) {
+    CHECK(entry["inter_token_ms_interval"][1].get<double>() <= 0.9);
+  }
+  for (const char* wrong :
+       {"--concurrency 4,1", "--concurrency 1000", "--concurrency ''", "--objective speed",
+        "--itl-ms 5", "--objective latency", "--objective latency --itl-ms 0"}) {
+    test::check_refused(plan + wrong + db_option(), 2, "");
+  }
+}
+
 TEST_CASE("plans differ by class, buckets and machine as asked") {
   const test::CommandResult one = test::run_versieve(
       "plan --json --hardware h100-pcie --class Strict --buckets 0-2048,16384-65536" + db_option());

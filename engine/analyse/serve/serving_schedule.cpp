@@ -478,6 +478,8 @@ const char* name_of(StepTimes times) {
       return "timed";
     case StepTimes::kBetween:
       return "between";
+    case StepTimes::kModel:
+      return "model";
     case StepTimes::kRoofline:
       break;
   }
@@ -490,6 +492,8 @@ const char* name_of(TokenSource source) {
       return "counted";
     case TokenSource::kCut:
       return "cut";
+    case TokenSource::kPlanned:
+      return "planned";
     case TokenSource::kGeometric:
       break;
   }
@@ -534,7 +538,7 @@ std::string requests_text(const ServingCell& cell) {
 namespace {
 
 const char* verdict_of(const ServingChoice& choice) {
-  const bool is_guess = choice.times == StepTimes::kRoofline;
+  const bool is_guess = choice.times == StepTimes::kRoofline || choice.times == StepTimes::kModel;
   return choice.gain() > 1.0 ? (is_guess ? "should pay" : "pays")
                              : (is_guess ? "should not pay" : "does not pay");
 }

@@ -22,17 +22,19 @@ enum class StepTimes {
   kBetween,   // a longer chain and plain decoding were; this one lies on the line between them
   kRoofline,  // rows of the step over those at which the machine turns to arithmetic, and a drafted
               // level at kLevelShare of a plain step; by the nearest timed ratio where there is one
+  kModel,     // the planner's cost model (planned_schedule.h)
 };
-inline constexpr std::size_t kStepTimesCount = 3;
-const char* name_of(StepTimes times);  // "timed", "between", "roofline"
+inline constexpr std::size_t kStepTimesCount = 4;
+const char* name_of(StepTimes times);  // "timed", "between", "roofline", "model"
 
 enum class TokenSource {
   kCounted,    // of this very draft
   kCut,        // of a deeper chain's steps by the tokens that they emitted
   kGeometric,  // of a deeper chain's mean alone, each token as likely as the one before it
+  kPlanned,    // the planner's, of the pair that its table names
 };
-inline constexpr std::size_t kTokenSourceCount = 3;
-const char* name_of(TokenSource source);  // "counted", "cut", "geometric"
+inline constexpr std::size_t kTokenSourceCount = 4;
+const char* name_of(TokenSource source);  // "counted", "cut", "geometric", "planned"
 
 // A drafted level's time in plain steps, where nothing was timed: an assumption (a head of one
 // layer and a vocabulary's rows beside some thirty layers); its interval goes from nothing to twice
