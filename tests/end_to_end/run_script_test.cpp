@@ -30,6 +30,10 @@ while [ $# -gt 0 ]; do
           "latency-bound  2.44x ar, 1.61x fixed (p 1.00)  predicted  $price"
         echo
       done ;;
+    --concurrency)
+      echo; echo '0-4096 tokens, Strict, by requests at a time'
+      echo '     1 at a time  nsa/d7k8n48/bfs/c8e/F*  10.0 tok/s [9.0, 11.0]  5.00x ar  even at 1.2'
+      echo '    64 at a time  nsa/ar  20.0 tok/s [9.0, 31.0]  1.00x ar' ;;
     replay) echo 'mean gain over base: static +35.5 %, best+R +33.7 %' ;;
     csv) rows='context_low,context_high,class,rank,strategy,a,us,tokens,low,high,gain
 0,4096,Strict,1,nsa/d7k8n48/bfs/c8e/F*,6.59,2480,2657.4,2441,2892,2.09
@@ -96,13 +100,15 @@ TEST_CASE("./run ends with one screen, and the second run makes nothing again") 
   const CommandResult first = checkout.run();
   CAPTURE(first.out, first.err);
   REQUIRE(first.code == 0);
-  CHECK(checkout.calls() == "doctor\ngenerate\nfit\nplan\nexport\nexport\nreplay\n");
+  CHECK(checkout.calls() == "doctor\ngenerate\nfit\nplan\nplan\nexport\nexport\nreplay\n");
   for (const char* part :
        {"  none here\n", "  two cores\n", "  96 tokens in 17 steps\n",
         "median 2.2 %, 90th 7.8 %; 90 % intervals hold 93.8 % of them\n",
         "nsa/d7k8n48/bfs/c8e/F*       2657  [2441, 2892]", "2.09x\n", "+35.5 % tokens/s",
         "    Reuse-only  KL 0.053 nats, 94 % same     3104  [2900, 3301]       6.02     2.44x\n",
         "  below each the fastest class that may change tokens",
+        "  context       1 at a time     64 at a time\n"
+        "  0-4096        d7k8n48 5.00x   no draft\n",
         "build/release/bin/versieve-gui db/measured/h100.db"}) {
     CAPTURE(part);
     CHECK(first.out.find(part) != std::string::npos);
@@ -124,7 +130,7 @@ TEST_CASE("./run makes again what is older than what it is made of, and what fai
   const auto now = fs::file_time_type::clock::now();
   fs::last_write_time(checkout.root() / "db/measured/h100.db", now + std::chrono::seconds(5));
   REQUIRE(checkout.run().code == 0);
-  CHECK(checkout.calls() == "doctor\nfit\nplan\nexport\nexport\nreplay\n");
+  CHECK(checkout.calls() == "doctor\nfit\nplan\nplan\nexport\nexport\nreplay\n");
   fs::remove(checkout.root() / "build/run/planner.json");
   fs::last_write_time(checkout.root() / "db/measured/h100.db", now - std::chrono::hours(1));
   REQUIRE(checkout.run().code == 0);
