@@ -11,6 +11,8 @@
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/ops_cuda.h"
+#include "kernels/ops_together.h"
+#include "kernels/tree_attention/together.h"
 #include "model/launches/fused_cut.h"
 #include "model/words/assert.h"
 #include "model/words/gpu_absence.h"
@@ -219,6 +221,36 @@ class CudaOps final : public Ops<T> {
     reserve(nsa_verify_scratch_bytes(p));
     launch_nsa_verify(p, context_);
   }
+  // Calls that the fused form does not take run one after the other.
+  void nsa_verify_together(std::span<const NsaVerifyParams<T>> calls) {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      const bool fused = std::all_of(calls.begin(), calls.end(), [](const auto& p) {
+        return p.counts == nullptr && p.form == NsaForm::kFused && fused_takes(p);
+      });
+      if (fused && calls.size() > 1) {
+        reserve(fused_together_bytes(calls));
+        launch_fused_together(calls, context_);
+        return;
+      }
+    }
+    for (const NsaVerifyParams<T>& p : calls) {
+      nsa_verify(p);
+    }
+  }
+  // Calls that another form takes, kernels/flash_decode, run one after the other.
+  void tree_attention_together(std::span<const TreeAttentionParams<T>> calls) {
+    const bool alike = std::all_of(calls.begin(), calls.end(), [](const auto& p) {
+      return p.selected.token == nullptr && p.weights == nullptr && p.counts == nullptr &&
+             !flash_decode_takes(p);
+    });
+    if (alike && calls.size() > 1) {
+      launch_tree_attention_together(calls, context_);
+      return;
+    }
+    for (const TreeAttentionParams<T>& p : calls) {
+      tree_attention(p);
+    }
+  }
   bool reads_counts(const NsaVerifyParams<T>& p) const override {
     if constexpr (std::is_same_v<T, Bf16>) {
       return p.form == NsaForm::kFused && fused_takes(p);
@@ -410,9 +442,51 @@ void* stream_of(Ops<T>& ops) {
   return cuda_ops(ops).stream();
 }
 
+template <class T>
+std::int64_t free_memory(Ops<T>& ops) {
+  cuda_ops(ops).synchronize();
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total));
+  return static_cast<std::int64_t>(free);
+}
+
+template <class T>
+void nsa_verify_together(Ops<T>& ops, std::span<const NsaVerifyParams<T>> calls) {
+  if constexpr (!std::is_same_v<T, double>) {
+    if (auto* const cuda = dynamic_cast<CudaOps<T>*>(&ops); cuda != nullptr) {
+      cuda->nsa_verify_together(calls);
+      return;
+    }
+  }
+  for (const NsaVerifyParams<T>& p : calls) {
+    ops.nsa_verify(p);
+  }
+}
+template <class T>
+void tree_attention_together(Ops<T>& ops, std::span<const TreeAttentionParams<T>> calls) {
+  if constexpr (!std::is_same_v<T, double>) {
+    if (auto* const cuda = dynamic_cast<CudaOps<T>*>(&ops); cuda != nullptr) {
+      cuda->tree_attention_together(calls);
+      return;
+    }
+  }
+  for (const TreeAttentionParams<T>& p : calls) {
+    ops.tree_attention(p);
+  }
+}
+
 template std::unique_ptr<Ops<float>> make_cuda_ops<float>(void*);
 template std::unique_ptr<Ops<Bf16>> make_cuda_ops<Bf16>(void*);
 template void* stream_of<float>(Ops<float>&);
 template void* stream_of<Bf16>(Ops<Bf16>&);
+template std::int64_t free_memory<float>(Ops<float>&);
+template std::int64_t free_memory<Bf16>(Ops<Bf16>&);
+template void nsa_verify_together(Ops<double>&, std::span<const NsaVerifyParams<double>>);
+template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);
+template void nsa_verify_together(Ops<float>&, std::span<const NsaVerifyParams<float>>);
+template void tree_attention_together(Ops<float>&, std::span<const TreeAttentionParams<float>>);
+template void nsa_verify_together(Ops<Bf16>&, std::span<const NsaVerifyParams<Bf16>>);
+template void tree_attention_together(Ops<Bf16>&, std::span<const TreeAttentionParams<Bf16>>);
 
 }  // namespace versieve::kernels

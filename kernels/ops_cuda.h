@@ -10,4 +10,8 @@ namespace versieve::kernels {
 template <class T>
 void* stream_of(Ops<T>& ops);
 
+// Bytes of the device's memory that nobody has. REQUIRES and throws as stream_of.
+template <class T>
+std::int64_t free_memory(Ops<T>& ops);
+
 }  // namespace versieve::kernels

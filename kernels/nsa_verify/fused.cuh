@@ -123,6 +123,7 @@ struct FusedArguments {
   int max_slices;
   bool four;
   unsigned* counters;      // [G, tiles, 2]: CTAs that arrived, and that finished
+  int blocks;              // CTAs of the call
   float2* segment_states;  // [N, H, 8]
   float* segment_outs;     // [N, H, 8, 64 or 128]
 
@@ -131,6 +132,24 @@ struct FusedArguments {
     return tokens >= cmp_block ? ((tokens - cmp_block) >> stride_bits) + 1 : 0;
   }
 };
+
+// What a launch takes: one call, or those of several sequences, blockIdx.y each. They lie in
+// constant memory as kernel parameters do, of which a launch has 32,764 bytes.
+template <int kCalls>
+struct FusedCalls {
+  FusedArguments arguments[kCalls];
+  TileMaps maps[kCalls];
+
+  __device__ __forceinline__ int mine() const {
+    return kCalls == 1 ? 0 : static_cast<int>(blockIdx.y);
+  }
+  // The grid is as wide as the widest call.
+  __device__ __forceinline__ bool leaves_idle() const {
+    return kCalls > 1 && static_cast<int>(blockIdx.x) >= arguments[mine()].blocks;
+  }
+};
+inline constexpr int kMostFusedCalls = 16;
+static_assert(sizeof(FusedCalls<kMostFusedCalls>) <= 32764);
 
 // A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `bits`. Tail: one
 // slice of 16 positions from `first`, of which each of four queries sees keys of its own; the tail

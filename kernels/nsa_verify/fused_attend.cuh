@@ -319,10 +319,14 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
 
 // kMany: the cut's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
 // themselves, and nobody counts them. kHalves: of a row tile that hold rows.
-template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves>
+template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves, int kCalls>
 __global__ void __launch_bounds__(kTreeThreads, 2)
-    nsa_attend_kernel(const __grid_constant__ FusedArguments a,
-                      const __grid_constant__ TileMaps maps) {
+    nsa_attend_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+  if (calls.leaves_idle()) {
+    return;
+  }
+  const FusedArguments& a = calls.arguments[calls.mine()];
+  const TileMaps& maps = calls.maps[calls.mine()];
   constexpr int kRegisters = kMany ? kListRegisters : kFeedRegisters;
   extern __shared__ __align__(1024) unsigned char shared[];
   const bool feeds = warp_of_block() >= kCtaWarps;

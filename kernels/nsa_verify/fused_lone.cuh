@@ -243,10 +243,14 @@ __device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const Fu
   return ring;
 }
 
-template <int kD, bool kCounts, int kHalves>
+template <int kD, bool kCounts, int kHalves, int kCalls>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
-    nsa_route_lone_kernel(const __grid_constant__ FusedArguments a,
-                          const __grid_constant__ TileMaps maps) {
+    nsa_route_lone_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+  if (calls.leaves_idle()) {
+    return;
+  }
+  const FusedArguments& a = calls.arguments[calls.mine()];
+  const TileMaps& maps = calls.maps[calls.mine()];
   extern __shared__ __align__(1024) unsigned char shared[];
   const int block = static_cast<int>(blockIdx.x);
   if (block >= a.kv_heads * a.cut.part_blocks) {
@@ -289,10 +293,14 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   arrive_at(a, t.g);
 }
 
-template <int kD, bool kReuse, bool kAnnounced, int kHalves>
+template <int kD, bool kReuse, bool kAnnounced, int kHalves, int kCalls>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
-    nsa_attend_lone_kernel(const __grid_constant__ FusedArguments a,
-                           const __grid_constant__ TileMaps maps) {
+    nsa_attend_lone_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+  if (calls.leaves_idle()) {
+    return;
+  }
+  const FusedArguments& a = calls.arguments[calls.mine()];
+  const TileMaps& maps = calls.maps[calls.mine()];
   release_successors();
   extern __shared__ __align__(1024) unsigned char shared[];
   const int block = static_cast<int>(blockIdx.x);

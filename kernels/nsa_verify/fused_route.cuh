@@ -210,10 +210,14 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
 }
 
 // kMany: the cut's `many`; kCounts: counts_blocks (fused_call.cuh).
-template <int kD, bool kMany, bool kCounts>
+template <int kD, bool kMany, bool kCounts, int kCalls>
 __global__ void __launch_bounds__(kTreeThreads, 2)
-    nsa_route_kernel(const __grid_constant__ FusedArguments a,
-                     const __grid_constant__ TileMaps maps) {
+    nsa_route_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+  if (calls.leaves_idle()) {
+    return;
+  }
+  const FusedArguments& a = calls.arguments[calls.mine()];
+  const TileMaps& maps = calls.maps[calls.mine()];
   extern __shared__ __align__(1024) unsigned char shared[];
   const bool feeds = warp_of_block() >= kCtaWarps;
   if (!works_on_parts(a)) {

@@ -1,11 +1,13 @@
 #include "kernels/launch.h"
 
+#include <algorithm>
 #include <string>
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/warp_attention.cuh"
 #include "kernels/rope_append/turn.cuh"
+#include "kernels/tree_attention/together.h"
 #include "kernels/tree_attention/traffic.h"
 #include "model/launches/tree_attention.h"
 #include "model/words/assert.h"
@@ -62,16 +64,36 @@ __device__ inline void take_apart(const TreeAttentionParams<T>& p, const Part& p
   }
 }
 
+// What a launch takes: one call, or those of several sequences, `queries` places along x for each.
+template <class T, int kCalls>
+struct TreeCalls {
+  TreeAttentionParams<T> call[kCalls];
+  int queries;  // of the call that has most
+
+  __device__ __forceinline__ int mine() const {
+    return kCalls == 1 ? 0 : static_cast<int>(blockIdx.x) / queries;
+  }
+  __device__ __forceinline__ int query() const {
+    return static_cast<int>(blockIdx.x) - mine() * queries;
+  }
+};
+constexpr int kMostTreeCalls = 64;
+static_assert(sizeof(TreeCalls<float, kMostTreeCalls>) <= 32764);  // of a kernel's parameters
+
 // Grid: (query, KV head, part of its heads). Traffic: traffic::tree_attention. Of few queries bound
 // by the instructions of a CTA, so heads are shared out where SMs are free; no bit depends on it.
-template <class T, int kLanesPerKey, int kTeams, int kHeads>
+template <class T, int kLanesPerKey, int kTeams, int kHeads, int kCalls>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
-    tree_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
+    tree_attention_kernel(const __grid_constant__ TreeCalls<T, kCalls> calls) {
   extern __shared__ float shared[];
   release_successors();
+  const TreeAttentionParams<T>& p = calls.call[calls.mine()];
+  if (kCalls > 1 && calls.query() >= p.num_queries) {
+    return;
+  }
   wait_for_predecessors();
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
-  Part part{.query = blockIdx.x, .g = blockIdx.y, .first = 0, .count = group_heads};
+  Part part{.query = calls.query(), .g = blockIdx.y, .first = 0, .count = group_heads};
   if (gridDim.z > 1) {
     part.first = static_cast<int>(blockIdx.z) * kHeads;
     part.count = min(kHeads, group_heads - part.first);
@@ -192,64 +214,125 @@ void refuse(const TreeAttentionParams<T>& p) {
 }
 
 template <class T>
-TreeAttentionCut cut_of(const TreeAttentionParams<T>& p) {
+TreeAttentionCut cut_of(const TreeAttentionParams<T>& p, std::int64_t queries) {
   static_assert(kTileHeads == kTreeTileHeads);
   return p.selected.token != nullptr
              ? TreeAttentionCut{kTileHeads, 1}
-             : tree_attention_cut(p.num_heads / p.num_kv_heads, p.num_queries * p.num_kv_heads);
+             : tree_attention_cut(p.num_heads / p.num_kv_heads, queries * p.num_kv_heads);
+}
+
+template <class T>
+std::size_t shared_bytes_of(const TreeAttentionParams<T>& p, const TreeAttentionCut& cut) {
+  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
+  const std::int64_t taken_apart = p.joint.x == nullptr ? 0 : (group_heads + 2) * p.head_dim;
+  return std::max(merge_bytes(group_heads, p.head_dim, attention_teams(group_heads),
+                              static_cast<int>(cut.heads)),
+                  queries_at(p.num_nodes) + static_cast<std::size_t>(taken_apart) * sizeof(T));
+}
+
+template <class T>
+DependentGrid grid_of(const TreeAttentionParams<T>& p, const TreeAttentionCut& cut,
+                      std::int64_t queries, const LaunchContext& context) {
+  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
+  return {.grid = dim3(static_cast<unsigned>(queries), static_cast<unsigned>(p.num_kv_heads),
+                       static_cast<unsigned>(cut.parts)),
+          .threads =
+              static_cast<unsigned>(attention_threads(group_heads) * attention_teams(group_heads)),
+          .shared_bytes = shared_bytes_of(p, cut),
+          .stream = context.stream};
+}
+
+template <class T>
+void check_call(const TreeAttentionParams<T>& p) {
+  VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
+  VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
+  VERSIEVE_ASSERT(p.context_len < kMostPositions && p.window < kMostPositions &&
+                      p.first_position < kMostPositions,
+                  "positions are counted in 32 bits");
+  VERSIEVE_ASSERT(p.joint.x == nullptr || (p.selected.token == nullptr && p.weights == nullptr &&
+                                           p.joint.k == p.k_tree && p.joint.v == p.v_tree),
+                  "joint rows are kept in the tree that is attended");
+  refuse(p);
+}
+
+template <class T, int kCalls>
+void enqueue(const DependentGrid& grid, const TreeCalls<T, kCalls>& calls, int heads) {
+  const TreeAttentionParams<T>& p = calls.call[0];
+  with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
+    if (heads == 1) {
+      launch_dependent(grid, tree_attention_kernel<T, kLanes, 4, 1, kCalls>, calls);
+    } else if (heads == 2) {
+      launch_dependent(grid, tree_attention_kernel<T, kLanes, 4, 2, kCalls>, calls);
+    } else {
+      with_teams(p.num_heads / p.num_kv_heads, [&]<int kTeams>() {
+        launch_dependent(grid, tree_attention_kernel<T, kLanes, kTeams, kTileHeads, kCalls>, calls);
+      });
+    }
+  });
 }
 
 }  // namespace
 
 template <class T>
 void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
-  VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
-  VERSIEVE_ASSERT(p.context_len < kMostPositions && p.window < kMostPositions &&
-                      p.first_position < kMostPositions,
-                  "positions are counted in 32 bits");
+  check_call(p);
   VERSIEVE_ASSERT(p.selected.token == nullptr || p.window == 0, "selected tokens take no window");
   VERSIEVE_ASSERT(
       p.selected.token == nullptr || p.counts == nullptr || p.selected.known_count != nullptr,
       "where the length is on the device, the list's count is");
-  VERSIEVE_ASSERT(p.joint.x == nullptr || (p.selected.token == nullptr && p.weights == nullptr &&
-                                           p.joint.k == p.k_tree && p.joint.v == p.v_tree),
-                  "joint rows are kept in the tree that is attended");
-  refuse(p);
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
-  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
-  const int teams = attention_teams(group_heads);
-  const TreeAttentionCut cut = cut_of(p);
-  const int heads = static_cast<int>(cut.heads);
-  const std::int64_t taken_apart = p.joint.x == nullptr ? 0 : (group_heads + 2) * p.head_dim;
-  const DependentGrid launch{
-      .grid = dim3(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads),
-                   static_cast<unsigned>(cut.parts)),
-      .threads = static_cast<unsigned>(attention_threads(group_heads) * teams),
-      .shared_bytes =
-          std::max(merge_bytes(group_heads, p.head_dim, teams, heads),
-                   queries_at(p.num_nodes) + static_cast<std::size_t>(taken_apart) * sizeof(T)),
-      .stream = context.stream};
+  const TreeAttentionCut cut = cut_of(p, p.num_queries);
+  const DependentGrid grid = grid_of(p, cut, p.num_queries, context);
+  if (p.selected.token == nullptr) {
+    const TreeCalls<T, 1> calls{.call = {p}, .queries = static_cast<int>(p.num_queries)};
+    enqueue(grid, calls, static_cast<int>(cut.heads));
+    return;
+  }
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
-    if (heads == 1) {
-      launch_dependent(launch, tree_attention_kernel<T, kLanes, 4, 1>, p);
-    } else if (heads == 2) {
-      launch_dependent(launch, tree_attention_kernel<T, kLanes, 4, 2>, p);
-    } else {
-      with_teams(group_heads, [&]<int kTeams>() {
-        if (p.selected.token != nullptr) {
-          selected_attention_kernel<T, kLanes, kTeams>
-              <<<launch.grid, launch.threads, launch.shared_bytes, context.stream>>>(p);
-          check(cudaGetLastError());
-        } else {
-          launch_dependent(launch, tree_attention_kernel<T, kLanes, kTeams, kTileHeads>, p);
-        }
-      });
-    }
+    with_teams(p.num_heads / p.num_kv_heads, [&]<int kTeams>() {
+      selected_attention_kernel<T, kLanes, kTeams>
+          <<<grid.grid, grid.threads, grid.shared_bytes, context.stream>>>(p);
+      check(cudaGetLastError());
+    });
   });
+}
+
+template <class T>
+void launch_tree_attention_together(std::span<const TreeAttentionParams<T>> calls,
+                                    const LaunchContext& context) {
+  for (std::size_t first = 0; first < calls.size(); first += kMostTreeCalls) {
+    const std::span<const TreeAttentionParams<T>> some =
+        calls.subspan(first, std::min<std::size_t>(kMostTreeCalls, calls.size() - first));
+    TreeCalls<T, kMostTreeCalls> together{};
+    Traffic traffic;
+    std::int64_t queries = 0;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      check_call(some[i]);
+      VERSIEVE_ASSERT(some[i].selected.token == nullptr && some[i].weights == nullptr &&
+                          some[i].counts == nullptr &&
+                          (some[i].joint.x == nullptr) == (some[0].joint.x == nullptr),
+                      "calls are alike");
+      together.call[i] = some[i];
+      traffic += tree_attention_traffic(some[i]);
+      queries = std::max(queries, some[i].num_queries);
+    }
+    together.queries = static_cast<int>(queries);
+    const std::int64_t places = queries * static_cast<std::int64_t>(some.size());
+    const TreeAttentionCut cut = cut_of(some[0], places);
+    DependentGrid grid = grid_of(some[0], cut, places, context);
+    for (const TreeAttentionParams<T>& p : some) {
+      grid.shared_bytes = std::max(grid.shared_bytes, shared_bytes_of(p, cut));
+    }
+    const LaunchRange range("tree_attention", traffic, context.observer);
+    enqueue(grid, together, static_cast<int>(cut.heads));
+  }
 }
 
 template void launch_tree_attention<float>(const TreeAttentionParams<float>&, const LaunchContext&);
 template void launch_tree_attention<Bf16>(const TreeAttentionParams<Bf16>&, const LaunchContext&);
+template void launch_tree_attention_together<float>(std::span<const TreeAttentionParams<float>>,
+                                                    const LaunchContext&);
+template void launch_tree_attention_together<Bf16>(std::span<const TreeAttentionParams<Bf16>>,
+                                                   const LaunchContext&);
 
 }  // namespace versieve::kernels
