@@ -37,6 +37,7 @@ class TreeKv {
 
   void ensure_rows(std::int64_t rows);
   std::int64_t rows() const { return rows_; }               // between two layers
+  std::int64_t width() const { return width_; }             // G d
   T* k(std::int64_t layer) const { return at(k_, layer); }  // after rotary
   T* v(std::int64_t layer) const { return at(v_, layer); }
   T* k_raw(std::int64_t layer) const { return at(k_raw_, layer); }  // before rotary, or null
@@ -59,12 +60,33 @@ class TreeKv {
   Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
 };
 
+// The rows of TreeKv from one on: those of a sequence, in a step that several share.
+template <class T>
+class TreeKvPart {
+ public:
+  TreeKvPart(const TreeKv<T>& all, std::int64_t first) : all_(&all), first_(first) {}
+
+  T* k(std::int64_t layer) const { return at(all_->k(layer)); }
+  T* v(std::int64_t layer) const { return at(all_->v(layer)); }
+  T* k_raw(std::int64_t layer) const { return at(all_->k_raw(layer)); }
+  T* k_cmp(std::int64_t layer) const { return at(all_->k_cmp(layer)); }
+  T* v_cmp(std::int64_t layer) const { return at(all_->v_cmp(layer)); }
+
+ private:
+  T* at(T* row) const { return row == nullptr ? nullptr : row + first_ * all_->width(); }
+
+  const TreeKv<T>* all_;
+  std::int64_t first_;
+};
+
+// Of one sequence: its nodes, its cache, its rows of what all nodes of the step have.
 template <class T>
 struct AttentionStep {
   const VerifyOptions& options;
   const StepNodes& nodes;
   const KvCache<T>& cache;
-  const TreeKv<T>& tree;
+  TreeKvPart<T> tree;
+  std::int64_t first_row = 0;         // of the sequence's nodes among the step's
   const double* frequency = nullptr;  // [d/2] of rotary pairs, or null: powers of theta
   const T* q = nullptr;               // [N, H, d]
   const T* gates = nullptr;           // [N, H, 3], NSA alone

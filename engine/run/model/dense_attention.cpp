@@ -1,47 +1,66 @@
 #include "engine/run/model/dense_attention.h"
 
+#include "kernels/ops_together.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
 
 template <class T>
-void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
+kernels::TreeAttentionParams<T> DenseAttention<T>::params_of(const AttentionStep<T>& step,
+                                                             std::int64_t layer) const {
   const std::int64_t window = shape_.dense_layer(layer).window;
-  VERSIEVE_ASSERT(window == 0 || (selector_ == nullptr && capture_.weights == nullptr),
-                  "a window leaves nothing to choose from");
-  kernels::SelectedTokens selected;
-  if (selector_ != nullptr) {
-    selected = selector_->select({.layer = layer,
-                                  .num_queries = step.nodes.count,
-                                  .num_kv_heads = shape_.num_kv_heads,
-                                  .context_len = step.nodes.context_len,
-                                  .q = step.q,
-                                  .k = step.cache.k(layer)});
+  return {.counts = step.nodes.counts,
+          .num_heads = shape_.num_heads,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .context_len = step.nodes.context_len,
+          .window = window,
+          .num_queries = step.nodes.count,
+          .num_nodes = step.nodes.count,
+          .parent = step.nodes.parent,
+          .position = step.nodes.position,
+          .q = step.q,
+          .k = step.cache.k(layer),
+          .v = step.cache.v(layer),
+          .k_tree = step.tree.k(layer),
+          .v_tree = step.tree.v(layer),
+          .out = step.out,
+          .splits_chain = window == 0 && (step.options.splits_chain || step.nodes.chain),
+          .dense_pass = step.options.dense_pass};
+}
+
+template <class T>
+void DenseAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int64_t layer) {
+  if (steps.size() == 1) {
+    attend_one(steps.front(), layer);
+    return;
   }
-  kernels::TreeAttentionParams<T> p{
-      .selected = selected,
-      .counts = step.nodes.counts,
-      .num_heads = shape_.num_heads,
-      .num_kv_heads = shape_.num_kv_heads,
-      .head_dim = shape_.head_dim,
-      .context_len = step.nodes.context_len,
-      .window = window,
-      .num_queries = step.nodes.count,
-      .num_nodes = step.nodes.count,
-      .parent = step.nodes.parent,
-      .position = step.nodes.position,
-      .q = step.q,
-      .k = step.cache.k(layer),
-      .v = step.cache.v(layer),
-      .k_tree = step.tree.k(layer),
-      .v_tree = step.tree.v(layer),
-      .out = step.out,
-      .splits_chain = window == 0 && (step.options.splits_chain || step.nodes.chain),
-      .dense_pass = step.options.dense_pass};
+  VERSIEVE_ASSERT(selector_ == nullptr && capture_.weights == nullptr,
+                  "tokens are chosen for one sequence");
+  std::vector<kernels::TreeAttentionParams<T>> calls;
+  for (const AttentionStep<T>& step : steps) {
+    calls.push_back(params_of(step, layer));
+  }
+  kernels::tree_attention_together<T>(*ops_, calls);
+}
+
+template <class T>
+void DenseAttention<T>::attend_one(const AttentionStep<T>& step, std::int64_t layer) {
+  kernels::TreeAttentionParams<T> p = params_of(step, layer);
+  VERSIEVE_ASSERT(p.window == 0 || (selector_ == nullptr && capture_.weights == nullptr),
+                  "a window leaves nothing to choose from");
+  if (selector_ != nullptr) {
+    p.selected = selector_->select({.layer = layer,
+                                    .num_queries = step.nodes.count,
+                                    .num_kv_heads = shape_.num_kv_heads,
+                                    .context_len = step.nodes.context_len,
+                                    .q = step.q,
+                                    .k = step.cache.k(layer)});
+  }
   if (capture_.weights != nullptr && layer >= capture_.first_layer) {
     p.weights = capture_.weights + layer * capture_.layer_stride;
   }
-  if (p.weights != nullptr && selected.token != nullptr) {  // of all tokens, chosen or not
+  if (p.weights != nullptr && p.selected.token != nullptr) {  // of all tokens, chosen or not
     ops_->attention_weights(kernels::weights_of(p));
     p.weights = nullptr;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "engine/run/model/attention_step.h"
 #include "engine/run/model/token_selector.h"
@@ -26,9 +27,13 @@ class DenseAttention {
 
   void set_capture(const AttentionCapture<T>& capture) { capture_ = capture; }
   void set_selector(TokenSelector<T>* selector) { selector_ = selector; }  // null: all tokens
-  void attend(const AttentionStep<T>& step, std::int64_t layer);
+  // Of each sequence of the step. One alone may have its tokens chosen and its weights kept.
+  void attend(std::span<const AttentionStep<T>> steps, std::int64_t layer);
 
  private:
+  kernels::TreeAttentionParams<T> params_of(const AttentionStep<T>& step, std::int64_t layer) const;
+  void attend_one(const AttentionStep<T>& step, std::int64_t layer);
+
   kernels::Ops<T>* ops_;
   LlmShape shape_;
   AttentionCapture<T> capture_;

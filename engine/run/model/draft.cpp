@@ -169,7 +169,8 @@ kernels::JointQueries<T> Draft<T>::joint_queries() const {
 }
 
 template <class T>
-void Draft<T>::take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row) {
+void Draft<T>::take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row, T* k_cache,
+                          T* v_cache) {
   ops_->rope_append({.n = rows,
                      .num_heads = shape_.num_heads,
                      .num_kv_heads = shape_.num_kv_heads,
@@ -181,8 +182,8 @@ void Draft<T>::take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cac
                      .k = k,
                      .v = v,
                      .cache_row = cache_row,
-                     .k_cache = cache_row == nullptr ? nullptr : k_.data(),
-                     .v_cache = cache_row == nullptr ? nullptr : v_.data()});
+                     .k_cache = k_cache,
+                     .v_cache = v_cache});
 }
 
 // Each layer that reads normed rows clears the sums that the next one adds to.

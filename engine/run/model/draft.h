@@ -86,6 +86,32 @@ class Draft {
   bool try_grow_device(const DeviceGrowth& growth, const DeviceEntries& entries, const T* captured,
                        std::int64_t target_vocab);
 
+  // The same two for several sequences at once, whose entries are rows of memory that they share
+  // (kv_pool.h): what works row by row takes all of them, attention is each sequence's own. What
+  // extend and step keep is left alone but for their newest results.
+  struct SharedEntries {
+    T* k = nullptr;  // [*, G, d]
+    T* v = nullptr;
+  };
+  struct BatchEntries {
+    std::int64_t cache_row = 0;       // of position 0 in the shared memory
+    std::int64_t first = 1;           // position of the oldest new entry
+    std::vector<std::int32_t> token;  // of each entry
+    std::vector<std::int32_t> rows;   // of `captured`
+    std::int64_t slots = 0;           // nodes that step_batch will run; 0: nothing is read out
+  };
+  // logits() then has a row for the newest entry of each sequence that is read out, in order.
+  void extend_batch(const SharedEntries& shared, std::span<const BatchEntries> sequences,
+                    const T* captured);
+  struct BatchNodes {
+    std::size_t sequence = 0;  // among those that the last extend_batch read out
+    Nodes nodes;
+  };
+  // logits() then has a row a node, sequence after sequence.
+  void step_batch(const SharedEntries& shared, std::span<const BatchNodes> sequences);
+  // Device memory of calls of so many rows and slots, beside weights and entries.
+  static std::int64_t step_bytes(const DraftShape& shape, std::int64_t rows, std::int64_t slots);
+
   const T* logits() const { return logits_.data(); }  // [rows, draft V]
   std::vector<T> newest_feature() const;              // [hidden]: the newest entry's output
   T* k() const { return k_.data(); }                  // [capacity, G, d]
@@ -103,9 +129,11 @@ class Draft {
              const std::int32_t* feature_row = nullptr);
   // input_ [rows, 2 * hidden] -> joint_.
   void project(std::int64_t rows);
-  // joint_ -> query_, keys and values; these also to the cache's rows `cache_row` [rows] if not
+  // joint_ -> query_, keys and values; these also to rows `cache_row` [rows] of a cache if not
   // null.
-  void take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr);
+  void take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr,
+                  T* k_cache = nullptr, T* v_cache = nullptr);
+  void read_out_batch(const SharedEntries& shared, const std::int32_t* ints, std::int64_t rows);
   // joint_ as queries of nodes, which attention takes apart.
   kernels::JointQueries<T> joint_queries() const;
   // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
@@ -131,8 +159,21 @@ class Draft {
   std::vector<std::int32_t> slot_parent_;
   std::vector<std::int32_t> slot_position_;
   std::int64_t slot_capacity_ = 0;
-  Buffer k_tree_;  // [slots, G, d]
-  Buffer v_tree_;  // [slots, G, d]
+
+  // Those that the last extend_batch read out.
+  struct BatchSequence {
+    std::int64_t cache_row = 0;
+    std::int64_t length = 0;      // entries, position 0 counted
+    std::int64_t entry = 0;       // the newest's row in the call
+    std::int64_t first_slot = 0;  // its slots' first row in k_tree_ and v_tree_
+    std::int64_t slots = 0;
+    std::vector<std::int32_t> parent, position;  // of the slots so far
+    std::vector<std::int32_t> output;            // row of output_: the newest entry's, the slots'
+  };
+  std::vector<BatchSequence> batch_;
+  std::int64_t batch_outputs_ = 0;  // rows of output_ that are taken
+  Buffer k_tree_;                   // [slots, G, d]
+  Buffer v_tree_;                   // [slots, G, d]
   Buffer output_;  // [1 + slots, hidden]: row 0 the newest entry's, then the slots'
 
   Buffer k_, v_;                                            // [capacity, G, d]

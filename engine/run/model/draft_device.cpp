@@ -52,7 +52,7 @@ void Draft<T>::keep_device(const DeviceEntries& entries, const T* captured) {
          feature_.data());
   embed(entries.rows, entries.token, entries.position);
   project(entries.rows);
-  take_apart(entries.rows, k_tree_.data(), v_tree_.data(), entries.position);
+  take_apart(entries.rows, k_tree_.data(), v_tree_.data(), entries.position, k_.data(), v_.data());
 }
 
 template <class T>

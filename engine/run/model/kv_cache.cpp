@@ -16,28 +16,48 @@ KvCache<T>::KvCache(kernels::Ops<T>& ops, const LlmShape& shape)
       width_(shape.kv_width()) {}
 
 template <class T>
+KvCache<T>::KvCache(kernels::Ops<T>& ops, const LlmShape& shape, const KvRows<T>& rows)
+    : KvCache(ops, shape) {
+  grows_ = false;
+  rows_ = rows;
+}
+
+template <class T>
 std::int64_t KvCache<T>::compressed_length() const {
   return sparse_ ? compressed_count(nsa_, length_) : 0;
 }
 
 template <class T>
 void KvCache<T>::reserve(std::int64_t tokens) {
-  if (tokens <= capacity_) {
+  if (tokens <= rows_.capacity) {
     return;
   }
-  const std::int64_t capacity = std::max(tokens, 2 * capacity_);
-  regrow(k_, length_, capacity_, capacity);
-  regrow(v_, length_, capacity_, capacity);
+  VERSIEVE_ASSERT(grows_, "a sequence's pages hold all that it was admitted with");
+  const std::int64_t capacity = std::max(tokens, 2 * rows_.capacity);
+  regrow(k_, length_, rows_.capacity, capacity);
+  regrow(v_, length_, rows_.capacity, capacity);
   if (keeps_raw_) {
-    regrow(k_raw_, length_, capacity_, capacity);
+    regrow(k_raw_, length_, rows_.capacity, capacity);
   }
   if (sparse_) {
     const std::int64_t cmp_capacity = std::max<std::int64_t>(1, compressed_count(nsa_, capacity));
-    regrow(k_cmp_, compressed_length(), cmp_capacity_, cmp_capacity);
-    regrow(v_cmp_, compressed_length(), cmp_capacity_, cmp_capacity);
-    cmp_capacity_ = cmp_capacity;
+    regrow(k_cmp_, compressed_length(), rows_.cmp_capacity, cmp_capacity);
+    regrow(v_cmp_, compressed_length(), rows_.cmp_capacity, cmp_capacity);
+    rows_.cmp_capacity = cmp_capacity;
   }
-  capacity_ = capacity;
+  rows_.capacity = capacity;
+  look_at_buffers();
+}
+
+template <class T>
+void KvCache<T>::look_at_buffers() {
+  rows_.layer_rows = rows_.capacity;
+  rows_.cmp_layer_rows = rows_.cmp_capacity;
+  rows_.k = k_.data();
+  rows_.v = v_.data();
+  rows_.k_raw = k_raw_.data();
+  rows_.k_cmp = k_cmp_.data();
+  rows_.v_cmp = v_cmp_.data();
 }
 
 template <class T>
@@ -65,7 +85,7 @@ void KvCache<T>::truncate(std::int64_t length) {
 
 template <class T>
 void KvCache<T>::set_length(std::int64_t length) {
-  VERSIEVE_ASSERT(length >= 0 && length <= capacity_, "the rows exist");
+  VERSIEVE_ASSERT(length >= 0 && length <= rows_.capacity, "the rows exist");
   length_ = length;
 }
 
@@ -111,20 +131,20 @@ void KvCache<T>::append(const TreeRows<T>& rows, std::span<const std::int32_t> n
   VERSIEVE_ASSERT(
       !sparse_ || compressed_count(nsa_, length_ + count) == compressed_length() + cmp_count,
       "each completed block has its compressed row");
-  std::vector<std::int32_t> pairs = row_pairs(rows.layer_rows, nodes, capacity_, length_);
+  std::vector<std::int32_t> pairs = row_pairs(rows.layer_rows, nodes, rows_.layer_rows, length_);
   const std::vector<std::int32_t> cmp_pairs =
-      row_pairs(rows.layer_rows, compressed, cmp_capacity_, compressed_length());
+      row_pairs(rows.layer_rows, compressed, rows_.cmp_layer_rows, compressed_length());
   pairs.insert(pairs.end(), cmp_pairs.begin(), cmp_pairs.end());
   const std::int32_t* staged = staged_.upload(*ops_, pairs);
-  copy(rows.k, k_.data(), staged, layers_ * count);
-  copy(rows.v, v_.data(), staged, layers_ * count);
+  copy(rows.k, rows_.k, staged, layers_ * count);
+  copy(rows.v, rows_.v, staged, layers_ * count);
   if (keeps_raw_) {
-    copy(rows.k_raw, k_raw_.data(), staged, layers_ * count);
+    copy(rows.k_raw, rows_.k_raw, staged, layers_ * count);
   }
   if (cmp_count > 0) {
     const std::int32_t* cmp_staged = staged + 2 * layers_ * count;
-    copy(rows.k_cmp, k_cmp_.data(), cmp_staged, layers_ * cmp_count);
-    copy(rows.v_cmp, v_cmp_.data(), cmp_staged, layers_ * cmp_count);
+    copy(rows.k_cmp, rows_.k_cmp, cmp_staged, layers_ * cmp_count);
+    copy(rows.v_cmp, rows_.v_cmp, cmp_staged, layers_ * cmp_count);
   }
   length_ += count;
 }

@@ -2,7 +2,8 @@
 // and values by block index, and for families that compress before rotary the raw keys, from which
 // compressed tokens that reach into a draft tree are built. All layers lie in one buffer a kind, so
 // that a commit is one row copy a kind. Rows are only appended: dropping the newest ones is setting
-// the length.
+// the length. The rows are its own, which grow, or pages of a pool that many sequences share
+// (kv_pool.h), which do not.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,32 @@ struct TreeRows {
   const T* v_cmp = nullptr;
 };
 
+// Where a sequence's rows lie: of each layer `capacity` tokens from `k` on, `layer_rows` rows from
+// one layer to the next; compressed rows likewise.
+template <class T>
+struct KvRows {
+  std::int64_t capacity = 0, layer_rows = 0;
+  std::int64_t cmp_capacity = 0, cmp_layer_rows = 0;
+  T* k = nullptr;  // [layers, layer_rows, G, d]
+  T* v = nullptr;
+  T* k_raw = nullptr;  // or null
+  T* k_cmp = nullptr;  // [layers, cmp_layer_rows, G, d], of NSA, or null
+  T* v_cmp = nullptr;
+};
+
 template <class T>
 class KvCache {
  public:
   KvCache(kernels::Ops<T>& ops, const LlmShape& shape);
+  // In rows that somebody else owns.
+  KvCache(kernels::Ops<T>& ops, const LlmShape& shape, const KvRows<T>& rows);
 
   std::int64_t length() const { return length_; }
   std::int64_t compressed_length() const;
-  std::int64_t capacity() const { return capacity_; }
-  std::int64_t compressed_capacity() const { return cmp_capacity_; }
-  // Makes room for that many tokens, at least doubling; the committed rows stay.
+  std::int64_t capacity() const { return rows_.capacity; }
+  std::int64_t compressed_capacity() const { return rows_.cmp_capacity; }
+  // Makes room for that many tokens, at least doubling; the committed rows stay. REQUIRES: in a
+  // pool's pages there is room.
   void reserve(std::int64_t tokens);
   // Forgets all but the oldest `length` tokens. REQUIRES: length <= length().
   void truncate(std::int64_t length);
@@ -46,17 +63,19 @@ class KvCache {
   void append(const TreeRows<T>& rows, std::span<const std::int32_t> nodes,
               std::span<const std::int32_t> compressed);
 
-  T* k(std::int64_t layer) const { return k_.data() + layer * capacity_ * width_; }  // [cap, G, d]
-  T* v(std::int64_t layer) const { return v_.data() + layer * capacity_ * width_; }
-  T* k_raw(std::int64_t layer) const { return k_raw_.data() + layer * capacity_ * width_; }
-  T* k_cmp(std::int64_t layer) const { return k_cmp_.data() + layer * cmp_capacity_ * width_; }
-  T* v_cmp(std::int64_t layer) const { return v_cmp_.data() + layer * cmp_capacity_ * width_; }
+  T* k(std::int64_t layer) const { return rows_.k + layer * rows_.layer_rows * width_; }
+  T* v(std::int64_t layer) const { return rows_.v + layer * rows_.layer_rows * width_; }
+  T* k_raw(std::int64_t layer) const { return rows_.k_raw + layer * rows_.layer_rows * width_; }
+  T* k_cmp(std::int64_t layer) const { return rows_.k_cmp + layer * rows_.cmp_layer_rows * width_; }
+  T* v_cmp(std::int64_t layer) const { return rows_.v_cmp + layer * rows_.cmp_layer_rows * width_; }
+  const KvRows<T>& rows() const { return rows_; }
   bool keeps_raw_keys() const { return keeps_raw_; }
 
  private:
   using Buffer = kernels::OpsBuffer<T>;
   void regrow(Buffer& buffer, std::int64_t length, std::int64_t old_capacity,
               std::int64_t capacity);
+  void look_at_buffers();
   std::vector<std::int32_t> row_pairs(std::int64_t layer_rows, std::span<const std::int32_t> source,
                                       std::int64_t capacity, std::int64_t first) const;
   void copy(const T* source, T* destination, const std::int32_t* pairs, std::int64_t rows);
@@ -67,10 +86,10 @@ class KvCache {
   bool keeps_raw_;
   std::int64_t layers_;
   std::int64_t width_;  // G*d
+  bool grows_ = true;
   std::int64_t length_ = 0;
-  std::int64_t capacity_ = 0;
-  std::int64_t cmp_capacity_ = 0;
-  Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
+  KvRows<T> rows_;
+  Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;  // of a cache that grows
   DeviceInts<T> staged_;
 };
 

@@ -1,6 +1,19 @@
 #include "engine/run/model/nsa_attention.h"
 
+#include "kernels/ops_together.h"
+
 namespace versieve::engine {
+namespace {
+
+// The newest F layer up to that one, itself where it refreshes; the first letter is F.
+std::int64_t refresh_layer(const VerifyOptions& options, std::int64_t layer) {
+  while (!options.schedule.empty() && options.schedule[static_cast<std::size_t>(layer)] == 'R') {
+    --layer;
+  }
+  return layer;
+}
+
+}  // namespace
 
 template <class T>
 void NsaAttention<T>::ensure_rows(std::int64_t rows) {
@@ -42,51 +55,58 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
 }
 
 template <class T>
-const std::int32_t* NsaAttention<T>::reused_blocks(const VerifyOptions& options,
-                                                   std::int64_t layer) {
-  if (!options.schedule.empty() && options.schedule[static_cast<std::size_t>(layer)] == 'R') {
-    return blocks_of(refresh_layer_);
-  }
-  refresh_layer_ = layer;
-  return nullptr;
+const std::int32_t* NsaAttention<T>::reused_blocks(const VerifyOptions& options, std::int64_t layer,
+                                                   std::int64_t first_row) const {
+  const std::int64_t refresh = refresh_layer(options, layer);
+  return refresh == layer ? nullptr : blocks_of(refresh, first_row);
 }
 
 template <class T>
-void NsaAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
-  ops_->nsa_verify(
-      {.nsa = shape_.nsa,
-       .form = step.options.form,
-       .group_mode = step.options.group_mode,
-       .group_size = step.options.group_size,
-       .counts = step.nodes.counts,
-       .num_heads = shape_.num_heads,
-       .num_kv_heads = shape_.num_kv_heads,
-       .head_dim = shape_.head_dim,
-       .context_len = step.nodes.context_len,
-       .num_queries = step.nodes.count,
-       .num_compressed = compressed_count(shape_.nsa, step.nodes.context_len),
-       .num_tree_compressed = step.options.hide_tree_compressed ? 0 : step.nodes.compressed_rows,
-       .num_blocks = step.nodes.newest_position / shape_.nsa.sel_block + 1,
-       .q = step.q,
-       .k = step.cache.k(layer),
-       .v = step.cache.v(layer),
-       .k_cmp = step.cache.k_cmp(layer),
-       .v_cmp = step.cache.v_cmp(layer),
-       .k_tree = step.tree.k(layer),
-       .v_tree = step.tree.v(layer),
-       .k_cmp_tree = step.tree.k_cmp(layer),
-       .v_cmp_tree = step.tree.v_cmp(layer),
-       .gates = step.gates,
-       .parent = step.nodes.parent,
-       .position = step.nodes.position,
-       .cmp_tree_owner = step.nodes.owner,
-       .indices_in = reused_blocks(step.options, layer),
-       .older_lists = layer > 0,                    // a routing launch lies between
-       .older_blocks = layer > refresh_layer_ + 1,  // another reuse layer does
-       .topk = step.options.topk,
-       .hint = hint_of(layer),
-       .out = step.out,
-       .indices = blocks_of(layer)});
+kernels::NsaVerifyParams<T> NsaAttention<T>::params_of(const AttentionStep<T>& step,
+                                                       std::int64_t layer) const {
+  return {
+      .nsa = shape_.nsa,
+      .form = step.options.form,
+      .group_mode = step.options.group_mode,
+      .group_size = step.options.group_size,
+      .counts = step.nodes.counts,
+      .num_heads = shape_.num_heads,
+      .num_kv_heads = shape_.num_kv_heads,
+      .head_dim = shape_.head_dim,
+      .context_len = step.nodes.context_len,
+      .num_queries = step.nodes.count,
+      .num_compressed = compressed_count(shape_.nsa, step.nodes.context_len),
+      .num_tree_compressed = step.options.hide_tree_compressed ? 0 : step.nodes.compressed_rows,
+      .num_blocks = step.nodes.newest_position / shape_.nsa.sel_block + 1,
+      .q = step.q,
+      .k = step.cache.k(layer),
+      .v = step.cache.v(layer),
+      .k_cmp = step.cache.k_cmp(layer),
+      .v_cmp = step.cache.v_cmp(layer),
+      .k_tree = step.tree.k(layer),
+      .v_tree = step.tree.v(layer),
+      .k_cmp_tree = step.tree.k_cmp(layer),
+      .v_cmp_tree = step.tree.v_cmp(layer),
+      .gates = step.gates,
+      .parent = step.nodes.parent,
+      .position = step.nodes.position,
+      .cmp_tree_owner = step.nodes.owner,
+      .indices_in = reused_blocks(step.options, layer, step.first_row),
+      .older_lists = layer > 0,  // a routing launch lies between
+      .older_blocks = layer > refresh_layer(step.options, layer) + 1,  // another reuse layer does
+      .topk = step.options.topk,
+      .hint = hint_of(layer),
+      .out = step.out,
+      .indices = blocks_of(layer, step.first_row)};
+}
+
+template <class T>
+void NsaAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int64_t layer) {
+  std::vector<kernels::NsaVerifyParams<T>> calls;
+  for (const AttentionStep<T>& step : steps) {
+    calls.push_back(params_of(step, layer));
+  }
+  kernels::nsa_verify_together<T>(*ops_, calls);
 }
 
 // In the layer's blocks of the step before, which this one overwrites when it has chosen.
@@ -104,9 +124,9 @@ std::vector<std::int32_t> NsaAttention<T>::read(const std::int32_t* from,
 }
 
 template <class T>
-std::vector<std::int32_t> NsaAttention<T>::selected_blocks(std::int64_t layer,
-                                                           std::int64_t nodes) const {
-  return read(blocks_of(layer), nodes * row());
+std::vector<std::int32_t> NsaAttention<T>::selected_blocks(std::int64_t layer, std::int64_t nodes,
+                                                           std::int64_t first_row) const {
+  return read(blocks_of(layer, first_row), nodes * row());
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/run/model/attention_step.h"
@@ -23,28 +24,32 @@ class NsaAttention {
   kernels::CompressParams<T> compressed_tokens(const AttentionStep<T>& step,
                                                const LayerWeights<T>& w, std::int64_t layer) const;
   // The blocks that a reuse layer takes, [N, G, n]. Null: the layer routes, and the reuse layers
-  // after it take its blocks. Called once a layer, in order.
-  const std::int32_t* reused_blocks(const VerifyOptions& options, std::int64_t layer);
-  void attend(const AttentionStep<T>& step, std::int64_t layer);
+  // after it take its blocks.
+  const std::int32_t* reused_blocks(const VerifyOptions& options, std::int64_t layer,
+                                    std::int64_t first_row = 0) const;
+  // Of each sequence of the step.
+  void attend(std::span<const AttentionStep<T>> steps, std::int64_t layer);
 
-  std::int32_t* blocks_of(std::int64_t layer) const {
-    return indices_.data() + layer * rows_ * row();
+  // [N, G, n], from a node's row on.
+  std::int32_t* blocks_of(std::int64_t layer, std::int64_t first_row = 0) const {
+    return indices_.data() + (layer * rows_ + first_row) * row();
   }
-  std::vector<std::int32_t> selected_blocks(std::int64_t layer, std::int64_t nodes) const;
+  std::vector<std::int32_t> selected_blocks(std::int64_t layer, std::int64_t nodes,
+                                            std::int64_t first_row = 0) const;
   // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
   std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const;
-  // The node whose blocks the next step may begin with.
+  // The node whose blocks the next step may begin with; -1: none.
   void set_hint(std::int64_t node) { hint_row_ = node; }
 
  private:
   std::int64_t row() const { return shape_.num_kv_heads * shape_.nsa.sel_count; }
+  kernels::NsaVerifyParams<T> params_of(const AttentionStep<T>& step, std::int64_t layer) const;
   const std::int32_t* hint_of(std::int64_t layer) const;
   std::vector<std::int32_t> read(const std::int32_t* from, std::int64_t count) const;
 
   kernels::Ops<T>* ops_;
   LlmShape shape_;
   std::int64_t rows_ = 0;
-  std::int64_t refresh_layer_ = 0;               // newest F layer
   std::int64_t hint_row_ = -1;                   // none
   kernels::OpsBuffer<T, std::int32_t> indices_;  // [layers, rows, G, n]
 };

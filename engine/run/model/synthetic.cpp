@@ -128,10 +128,14 @@ Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
 template <class T>
 void fill_context(kernels::Ops<T>& ops, Target<T>& target, std::int64_t context_len,
                   std::uint64_t seed) {
-  KvCache<T>& cache = target.cache();
-  const LlmShape& shape = target.shape();
-  cache.truncate(0);
-  cache.reserve(context_len);
+  target.cache().truncate(0);
+  target.cache().reserve(context_len);
+  fill_context(ops, target.shape(), target.cache(), context_len, seed);
+}
+
+template <class T>
+void fill_context(kernels::Ops<T>& ops, const LlmShape& shape, KvCache<T>& cache,
+                  std::int64_t context_len, std::uint64_t seed) {
   cache.set_length(context_len);
   const std::int64_t count = context_len * shape.kv_width();
   RandomBlock<T> block(seed, count);
@@ -173,8 +177,14 @@ template Draft<float> make_synthetic_draft(kernels::Ops<float>&, const DraftShap
 template Draft<Bf16> make_synthetic_draft(kernels::Ops<Bf16>&, const DraftShape&,
                                           const Target<Bf16>&, std::uint64_t, double);
 template void fill_context(kernels::Ops<double>&, Target<double>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<double>&, const LlmShape&, KvCache<double>&, std::int64_t,
+                           std::uint64_t);
 template void fill_context(kernels::Ops<float>&, Target<float>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<float>&, const LlmShape&, KvCache<float>&, std::int64_t,
+                           std::uint64_t);
 template void fill_context(kernels::Ops<Bf16>&, Target<Bf16>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<Bf16>&, const LlmShape&, KvCache<Bf16>&, std::int64_t,
+                           std::uint64_t);
 template void fill_context(kernels::Ops<double>&, Draft<double>&, std::int64_t, std::uint64_t);
 template void fill_context(kernels::Ops<float>&, Draft<float>&, std::int64_t, std::uint64_t);
 template void fill_context(kernels::Ops<Bf16>&, Draft<Bf16>&, std::int64_t, std::uint64_t);

@@ -28,6 +28,10 @@ Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
 template <class T>
 void fill_context(kernels::Ops<T>& ops, Target<T>& target, std::int64_t context_len,
                   std::uint64_t seed);
+// The same of a cache with room for them.
+template <class T>
+void fill_context(kernels::Ops<T>& ops, const LlmShape& shape, KvCache<T>& cache,
+                  std::int64_t context_len, std::uint64_t seed);
 // Entries for every position before `context_len`.
 template <class T>
 void fill_context(kernels::Ops<T>& ops, Draft<T>& draft, std::int64_t context_len,

@@ -7,23 +7,8 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kCaptureCount = 3;
-
 bool is_sparse(const LlmShape& shape) {
   return shape.attention == AttentionKind::kNsa;
-}
-
-void append(std::vector<std::int32_t>& out, const std::vector<std::int32_t>& values) {
-  out.insert(out.end(), values.begin(), values.end());
-}
-
-bool is_chain(const DraftTree& tree) {
-  for (std::size_t i = 1; i < tree.parent.size(); ++i) {
-    if (tree.parent[i] != static_cast<std::int32_t>(i) - 1) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace
@@ -92,42 +77,12 @@ void Target<T>::ensure_angles() {
 }
 
 template <class T>
-void Target<T>::upload_layout() {
-  std::vector<std::int32_t> all = tree_.token;
-  append(all, tree_.parent);
-  append(all, layout_.position);
-  append(all, layout_.owner);
-  append(all, layout_.block);
-  append(all, layout_.source);
-  nodes_.token = staged_.upload(*ops_, all);
-  nodes_.parent = nodes_.token + tree_.size();
-  nodes_.position = nodes_.parent + tree_.size();
-  nodes_.owner = nodes_.position + tree_.size();
-  nodes_.block = nodes_.owner + layout_.compressed_rows();
-  nodes_.source = nodes_.block + layout_.compressed_rows();
-}
-
-template <class T>
 void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
-  VERSIEVE_ASSERT(tree.size() >= 1 && tree.parent[0] == -1, "a tree has a root");
-  VERSIEVE_ASSERT(options.schedule.empty() ||
-                      static_cast<std::int64_t>(options.schedule.size()) == shape_.layers,
-                  "the schedule has one letter a layer");
-  tree_ = tree;
-  options_ = options;
-  layout_ = tree_layout(tree_, length(), shape_.nsa, is_sparse(shape_));
-  ensure_rows(tree_.size());
   cache_.reserve(std::max<std::int64_t>(length(), 1));
-  nodes_ = {.count = tree_.size(),
-            .chain = is_chain(tree_),
-            .context_len = length(),
-            .compressed_rows = layout_.compressed_rows(),
-            .newest_position = layout_.newest_position()};
-  upload_layout();
-  run_nodes();
+  verify_batch({{.tree = tree, .options = options, .cache = &cache_}});
 }
 
-// The forward over the nodes whose arrays and sizes are set.
+// The forward over the parts whose arrays and sizes are set.
 template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
@@ -233,28 +188,38 @@ void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, cons
 }
 
 template <class T>
-AttentionStep<T> Target<T>::attention_step() const {
-  return {.options = options_,
-          .nodes = nodes_,
-          .cache = cache_,
-          .tree = tree_kv_,
+AttentionStep<T> Target<T>::attention_step(const Part& part) const {
+  return {.options = part.options,
+          .nodes = part.nodes,
+          .cache = *part.cache,
+          .tree = {tree_kv_, part.first_row},
+          .first_row = part.first_row,
           .frequency = frequency_.data(),
-          .q = query_.data(),
-          .gates = gates_.data(),
-          .out = attention_.data()};
+          .q = query_.data() + part.first_row * shape_.q_width(),
+          .gates = gates_.data() + part.first_row * shape_.num_heads * 3,
+          .out = attention_.data() + part.first_row * shape_.q_width()};
+}
+
+template <class T>
+void Target<T>::attend(std::int64_t layer) {
+  std::vector<AttentionStep<T>> steps;
+  for (const Part& part : parts_) {
+    steps.push_back(attention_step(part));
+  }
+  if (is_sparse(shape_)) {
+    nsa_.attend(steps, layer);
+  } else if (parts_[0].options.resa) {
+    blocks_.attend(steps.front(), layer);
+  } else {
+    dense_.attend(steps, layer);
+  }
 }
 
 template <class T>
 void Target<T>::run_layer(std::int64_t layer) {
   const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
   project(w, layer);
-  if (is_sparse(shape_)) {
-    nsa_.attend(attention_step(), layer);
-  } else if (options_.resa) {
-    blocks_.attend(attention_step(), layer);
-  } else {
-    dense_.attend(attention_step(), layer);
-  }
+  attend(layer);
   linear_to_norm(attention_.data(), w.output, shape_.q_width(), w.post_norm);
   linear_of_norm(
       {.m = shape_.intermediate, .swiglu = true, .w = w.mlp_gate_up.data(), .y = mlp_.data()});
@@ -262,6 +227,7 @@ void Target<T>::run_layer(std::int64_t layer) {
                  captured_before(layer + 1));
 }
 
+// Compressed tokens of one sequence come with the launch that makes its keys.
 template <class T>
 void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
   const bool turns = shape_.dense_layer(layer).turns;
@@ -287,29 +253,50 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .cache_row = nodes_.keeps_rows ? nodes_.position : nullptr,
                      .k_cache = nodes_.keeps_rows ? cache_.k(layer) : nullptr,
                      .v_cache = nodes_.keeps_rows ? cache_.v(layer) : nullptr,
-                     .compress = nsa_.compressed_tokens(attention_step(), w, layer)});
+                     .compress = parts_.size() > 1 ? kernels::CompressParams<T>{}
+                                                   : nsa_.compressed_tokens(
+                                                         attention_step(parts_[0]), w, layer)});
+  if (parts_.size() > 1 && is_sparse(shape_)) {
+    compress(w, layer);
+  }
 }
 
 template <class T>
 void Target<T>::read_out() {
-  const std::int64_t rows = options_.last_logits_only ? 1 : nodes_.count;
-  ensure_count(*ops_, logits_, rows * shape_.vocab);
-  linear_of_norm({.m = shape_.vocab, .w = head(), .y = logits_.data()}, nodes_.count - rows);
+  std::int64_t first = nodes_.count;
+  for (const Part& part : parts_) {
+    if (!part.options.no_logits) {
+      first = std::min(first, part.first_logits());
+    }
+  }
+  logits_rows_ = nodes_.count - first;
+  if (logits_rows_ > 0) {
+    ensure_count(*ops_, logits_, logits_rows_ * shape_.vocab);
+    linear_of_norm({.m = shape_.vocab, .w = head(), .y = logits_.data()}, first);
+  }
+}
+
+// The compressed rows of the path's nodes; the path descends from the root.
+template <class T>
+std::vector<std::int32_t> Target<T>::compressed_of(const Part& part,
+                                                   std::span<const std::int32_t> path) const {
+  const std::vector<std::int32_t>& owners = part.layout.owner;
+  std::vector<std::int32_t> compressed;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const std::int32_t parent = part.tree.parent[static_cast<std::size_t>(path[i])];
+    VERSIEVE_ASSERT(parent == (i == 0 ? -1 : path[i - 1]), "a path descends from the root");
+    const auto owner = std::lower_bound(owners.begin(), owners.end(), path[i]);
+    if (owner != owners.end() && *owner == path[i]) {
+      compressed.push_back(static_cast<std::int32_t>(owner - owners.begin()));
+    }
+  }
+  return compressed;
 }
 
 template <class T>
 void Target<T>::commit(std::span<const std::int32_t> path) {
-  std::vector<std::int32_t> compressed;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const std::int32_t parent = tree_.parent[static_cast<std::size_t>(path[i])];
-    VERSIEVE_ASSERT(parent == (i == 0 ? -1 : path[i - 1]), "a path descends from the root");
-    const std::vector<std::int32_t>::iterator owner =
-        std::lower_bound(layout_.owner.begin(), layout_.owner.end(), path[i]);
-    if (owner != layout_.owner.end() && *owner == path[i]) {
-      compressed.push_back(static_cast<std::int32_t>(owner - layout_.owner.begin()));
-    }
-  }
-  cache_.append(tree_kv_.view(), path, compressed);
+  VERSIEVE_ASSERT(parts_.size() == 1 && parts_[0].cache == &cache_, "the last verify was its own");
+  cache_.append(tree_kv_.view(), path, compressed_of(parts_[0], path));
   nsa_.set_hint(is_sparse(shape_) ? path.back() : -1);
   blocks_.update(cache_, length() - static_cast<std::int64_t>(path.size()));
 }

@@ -44,6 +44,14 @@ struct DeviceTree {
   const std::int32_t* source = nullptr;    // [E, l]
 };
 
+// A sequence's part of a step that several share: its tree over its own cache.
+template <class T>
+struct SequencePart {
+  DraftTree tree;
+  VerifyOptions options;
+  KvCache<T>* cache = nullptr;
+};
+
 template <class T>
 class Target {
  public:
@@ -62,6 +70,24 @@ class Target {
 
   // Runs the tree's nodes over the committed context; results stay valid until the next verify.
   void verify(const DraftTree& tree, const VerifyOptions& options);
+  // The trees of several sequences in one forward (target_batch.cpp): what works row by row takes
+  // the nodes of all at once, sequence after sequence; attention is each sequence's own. A
+  // sequence's rows have the bits of verify() alone. Takes no ReSA and no chosen tokens. REQUIRES:
+  // the caches differ and hold their contexts.
+  void verify_batch(std::vector<SequencePart<T>> parts);
+  // Appends a path of each sequence of the last verify_batch, none where it is empty. REQUIRES: the
+  // caches are of one pool.
+  void commit_batch(std::span<const std::vector<std::int32_t>> paths);
+  // Of the last verify_batch: where that sequence's nodes lie in captured(), and in logits() its
+  // first row, or its last node's where no more was asked for.
+  std::int64_t first_row(std::size_t part) const { return parts_[part].first_row; }
+  std::int64_t logits_row(std::size_t part) const;
+  std::int64_t logits_rows() const { return logits_rows_; }
+  // Device memory that a step of so many nodes with so many rows of logits takes beside weights and
+  // caches.
+  static std::int64_t step_bytes(const LlmShape& shape, std::int64_t nodes,
+                                 std::int64_t logits_rows);
+
   // The same of a tree in device memory; only enqueues. REQUIRES: the cache is reserved up to
   // max_context + max_depth + 1, can_verify_device().
   void verify_device(const DeviceTree& tree, const VerifyOptions& options);
@@ -87,8 +113,8 @@ class Target {
   // Room for the captured streams of that many nodes, to be filled by hand.
   T* reserve_captured(std::int64_t nodes);
   std::vector<std::int32_t> selected_blocks(std::int64_t layer) const {  // [N, G, n]
-    return options_.resa ? blocks_.selected_blocks(layer)
-                         : nsa_.selected_blocks(layer, node_count());
+    return parts_[0].options.resa ? blocks_.selected_blocks(layer)
+                                  : nsa_.selected_blocks(layer, node_count());
   }
   // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
   std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const {
@@ -98,7 +124,26 @@ class Target {
 
  private:
   using Buffer = kernels::OpsBuffer<T>;
+  static constexpr std::int64_t kCaptureCount = 3;
 
+  // A sequence of the running step.
+  struct Part {
+    DraftTree tree;     // after verify_device: empty
+    TreeLayout layout;  // after verify_device: empty
+    VerifyOptions options;
+    KvCache<T>* cache = nullptr;
+    StepNodes nodes;
+    std::int64_t first_row = 0;
+
+    // Of the step's logits: rows before first_logits are not computed.
+    std::int64_t first_logits() const {
+      return first_row + (options.last_logits_only ? nodes.count - 1 : 0);
+    }
+  };
+
+  Part make_part(SequencePart<T> sequence, std::int64_t first_row) const;
+  std::vector<std::int32_t> compressed_of(const Part& part,
+                                          std::span<const std::int32_t> path) const;
   void ensure_rows(std::int64_t nodes);
   void run_nodes();
   void upload_layout();
@@ -116,7 +161,9 @@ class Target {
   void run_layer(std::int64_t layer);
   void project(const LayerWeights<T>& w, std::int64_t layer);
   void ensure_angles();
-  AttentionStep<T> attention_step() const;
+  void compress(const LayerWeights<T>& w, std::int64_t layer);
+  void attend(std::int64_t layer);
+  AttentionStep<T> attention_step(const Part& part) const;
   void read_out();
   void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
   void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
@@ -140,11 +187,10 @@ class Target {
   kernels::OpsBuffer<T, double> frequency_;  // [d/2] of rotary pairs, or empty: powers of theta
 
   // The running step.
-  DraftTree tree_;     // after verify_device: empty
-  TreeLayout layout_;  // after verify_device: empty
-  StepNodes nodes_;
-  VerifyOptions options_;
-  DeviceInts<T> staged_;
+  std::vector<Part> parts_;
+  StepNodes nodes_;  // of all parts: their count, tokens and positions
+  DeviceInts<T> staged_, staged_commit_;
+  std::int64_t logits_rows_ = 0;  // of the step's last nodes
 
   // Activations for up to rows_ nodes.
   std::int64_t rows_ = 0;
@@ -160,7 +206,7 @@ class Target {
   Buffer joint_;                                            // [N, joint_rows]: the joint projection
   Buffer mlp_;                                              // [N, intermediate]: silu(gate) * up
   Buffer captured_;                                         // [N, 3, hidden]
-  Buffer logits_;                                           // [N or 1, V]
+  Buffer logits_;                                           // [logits_rows_, V]
 };
 
 }  // namespace versieve::engine

@@ -7,9 +7,10 @@ namespace versieve::engine {
 // False: this step is not of the kind, or the device has no such launch of it; nothing ran.
 template <class T>
 bool Target<T>::try_decode_layers() {
-  if (!options_.one_launch || nodes_.count != 1 || shape_.attention != AttentionKind::kNsa ||
-      options_.form != NsaForm::kFused || options_.topk != kernels::TopkVariant::kSort ||
-      !shape_.is_plain() || options_.hide_tree_compressed) {
+  const VerifyOptions& options = parts_[0].options;
+  if (!options.one_launch || nodes_.count != 1 || shape_.attention != AttentionKind::kNsa ||
+      options.form != NsaForm::kFused || options.topk != kernels::TopkVariant::kSort ||
+      !shape_.is_plain() || options.hide_tree_compressed) {
     return false;
   }
   const kernels::DecodeLayersParams<T> p = decode_params();
@@ -23,14 +24,16 @@ bool Target<T>::try_decode_layers() {
 
 template <class T>
 kernels::DecodeLayersParams<T> Target<T>::decode_params() {
+  const StepNodes& node = parts_[0].nodes;
+  const KvCache<T>& cache = *parts_[0].cache;
   kernels::DecodeLayersParams<T> p{.shape = shape_,
-                                   .counts = nodes_.counts,
-                                   .context_len = nodes_.context_len,
-                                   .tree_compressed = nodes_.compressed_rows,
-                                   .cache_rows = cache_.capacity(),
-                                   .compressed_rows = cache_.compressed_capacity(),
-                                   .source = nodes_.source,
-                                   .block = nodes_.block,
+                                   .counts = node.counts,
+                                   .context_len = node.context_len,
+                                   .tree_compressed = node.compressed_rows,
+                                   .cache_rows = cache.capacity(),
+                                   .compressed_rows = cache.compressed_capacity(),
+                                   .source = node.source,
+                                   .block = node.block,
                                    .cosine = cosine_.data(),
                                    .sine = sine_.data(),
                                    .hidden = hidden_.data(),
@@ -46,7 +49,8 @@ kernels::DecodeLayersParams<T> Target<T>::decode_params() {
 template <class T>
 kernels::DecodeLayer<T> Target<T>::decode_layer(std::int64_t layer) {
   const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
-  const bool keeps_raw = cache_.keeps_raw_keys();
+  const KvCache<T>& cache = *parts_[0].cache;
+  const bool keeps_raw = cache.keeps_raw_keys();
   return {.joint = w.joint.data(),
           .output = w.output.data(),
           .gate_up = w.mlp_gate_up.data(),
@@ -56,17 +60,17 @@ kernels::DecodeLayer<T> Target<T>::decode_layer(std::int64_t layer) {
           .compress_key = w.compress_key.data(),
           .compress_value = w.compress_value.data(),
           .intra_block_pe = w.intra_block_pe.data(),
-          .k = cache_.k(layer),
-          .v = cache_.v(layer),
-          .k_raw = keeps_raw ? cache_.k_raw(layer) : nullptr,
-          .k_cmp = cache_.k_cmp(layer),
-          .v_cmp = cache_.v_cmp(layer),
+          .k = cache.k(layer),
+          .v = cache.v(layer),
+          .k_raw = keeps_raw ? cache.k_raw(layer) : nullptr,
+          .k_cmp = cache.k_cmp(layer),
+          .v_cmp = cache.v_cmp(layer),
           .k_tree = tree_kv_.k(layer),
           .v_tree = tree_kv_.v(layer),
           .k_raw_tree = tree_kv_.k_raw(layer),
           .k_cmp_tree = tree_kv_.k_cmp(layer),
           .v_cmp_tree = tree_kv_.v_cmp(layer),
-          .indices_in = nsa_.reused_blocks(options_, layer),
+          .indices_in = nsa_.reused_blocks(parts_[0].options, layer),
           .indices = nsa_.blocks_of(layer),
           .captured = captured_before(layer + 1)};
 }

@@ -18,9 +18,6 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
   VERSIEVE_ASSERT(tree.chain || !options.last_logits_only, "a tree's last node says nothing");
   VERSIEVE_ASSERT(!tree.keeps_rows || !is_nsa(shape_), "compressed tokens are committed");
   VERSIEVE_ASSERT(cache_.capacity() > tree.max_context + tree.max_depth, "the cache has room");
-  tree_ = DraftTree{};
-  layout_ = TreeLayout{};
-  options_ = options;
   ensure_rows(tree.nodes);
   nodes_ = {.count = tree.nodes,
             .chain = tree.chain || tree.nodes == 1,
@@ -35,6 +32,13 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
             .owner = tree.owner,
             .block = tree.block,
             .source = tree.source};
+  parts_.clear();
+  parts_.push_back({.tree = {},
+                    .layout = {},
+                    .options = options,
+                    .cache = &cache_,
+                    .nodes = nodes_,
+                    .first_row = 0});
   run_nodes();
 }
 

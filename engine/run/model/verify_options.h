@@ -17,6 +17,7 @@ struct VerifyOptions {
   std::int64_t group_size = 1;
   GroupMode group_mode = GroupMode::kExact;
   bool last_logits_only = false;  // prefill: one row of logits, the last node's
+  bool no_logits = false;         // prefill that goes on: none, where other sequences' follow
   // Planted fault for tests: attention does not see path-local compressed tokens.
   bool hide_tree_compressed = false;
   NsaForm form = NsaForm::kFused;

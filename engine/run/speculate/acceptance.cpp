@@ -1,5 +1,7 @@
 #include "engine/run/speculate/acceptance.h"
 
+#include <algorithm>
+
 #include "engine/run/model/uniform.h"
 #include "engine/run/speculate/kernel_variants.h"
 #include "model/words/assert.h"
@@ -18,6 +20,23 @@ std::int32_t child_with(const DraftTree& tree, std::int32_t node, std::int32_t t
 }
 
 }  // namespace
+
+Acceptance follow(const DraftTree& tree, std::span<const std::int32_t> best) {
+  Acceptance result;
+  for (std::int32_t node = 0; node >= 0; node = child_with(tree, node, result.next_token)) {
+    result.path.push_back(node);
+    result.next_token = best[static_cast<std::size_t>(node)];
+  }
+  return result;
+}
+
+std::vector<std::int32_t> path_of_yield(const DraftTree& tree, std::int64_t yield) {
+  const std::vector<std::int32_t>& depth = tree.depth;
+  const std::int32_t wanted = static_cast<std::int32_t>(
+      std::min<std::int64_t>(yield - 1, *std::max_element(depth.begin(), depth.end())));
+  const std::ptrdiff_t node = std::find(depth.begin(), depth.end(), wanted) - depth.begin();
+  return path_to(tree, static_cast<std::int32_t>(node));
+}
 
 template <class T>
 Acceptance Acceptor<T>::accept(const Verified& verified, const AcceptanceOptions& options) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/run/model/device_ints.h"
@@ -35,6 +36,11 @@ struct AcceptanceOptions {
   kernels::Truncation truncation = {};  // not coupled: of the target's rows, and a chain's draft's
   double alpha = -1e3, beta = 1e3;      // of sigmoids
 };
+
+// The longest path of nodes that are their parent's best token, `best` [N] being each node's.
+Acceptance follow(const DraftTree& tree, std::span<const std::int32_t> best);
+// The first path of `yield` nodes, or of the deepest that there is.
+std::vector<std::int32_t> path_of_yield(const DraftTree& tree, std::int64_t yield);
 
 // Above temperature 0.
 inline bool samples_coupled(const Strategy& strategy) {

@@ -30,6 +30,8 @@ class DecodingPair {
   DecodingPair& operator=(const DecodingPair&) = delete;
 
   Generator<T>& generator() { return *generator_; }
+  Target<T>& target() { return *target_; }
+  Draft<T>* draft() { return draft_ ? &*draft_ : nullptr; }  // a head, or null
   const std::vector<std::int32_t>& eos() const { return eos_; }
   const std::vector<std::string>& remarks() const { return remarks_; }
   // That both target and draft take.

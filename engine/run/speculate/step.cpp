@@ -90,16 +90,6 @@ void StepRunner<T>::timed(StepPhase phase, const StepOptions& options, StepResul
   }
 }
 
-// A path of `yield` nodes if there is one, else of the deepest node.
-template <class T>
-void StepRunner<T>::force(StepResult& result, std::int64_t yield) const {
-  const std::vector<std::int32_t>& depth = result.tree.depth;
-  const std::int32_t wanted = static_cast<std::int32_t>(
-      std::min<std::int64_t>(yield - 1, *std::max_element(depth.begin(), depth.end())));
-  const std::ptrdiff_t node = std::find(depth.begin(), depth.end(), wanted) - depth.begin();
-  result.acceptance.path = path_to(result.tree, static_cast<std::int32_t>(node));
-}
-
 template <class T>
 StepResult StepRunner<T>::try_step(TreeSource<T>& source, std::int32_t token,
                                    const StepOptions& options) {
@@ -132,7 +122,7 @@ StepResult StepRunner<T>::run(TreeSource<T>& source, std::int32_t token,
                               const StepOptions& options) {
   StepResult result = try_step(source, token, options);
   if (options.forced_yield > 0) {
-    force(result, options.forced_yield);
+    result.acceptance.path = path_of_yield(result.tree, options.forced_yield);
   }
   timed(StepPhase::kCommit, options, result, [&] {
     target_->commit(result.acceptance.path);

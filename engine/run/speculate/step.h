@@ -73,7 +73,6 @@ class StepRunner {
  private:
   template <class Work>
   void timed(StepPhase phase, const StepOptions& options, StepResult& result, const Work& work);
-  void force(StepResult& result, std::int64_t yield) const;
 
   kernels::Ops<T>* ops_;
   Target<T>* target_;
