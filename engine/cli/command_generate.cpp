@@ -9,6 +9,7 @@
 #include "engine/cli/synthetic_play.h"
 #include "engine/io/formatted.h"
 #include "engine/io/pair_identity.h"
+#include "engine/run/batch/batch_request.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
 #include "model/words/hardware.h"
@@ -16,10 +17,21 @@
 namespace versieve::cli {
 namespace {
 
+// Many prompts.
+struct BatchOptions {
+  std::optional<std::string> prompts, arrivals, out;
+  std::optional<std::int64_t> concurrency, prefill_rows, kv_mebibytes;
+
+  bool any() const {
+    return prompts || arrivals || out || concurrency || prefill_rows || kv_mebibytes;
+  }
+};
+
 struct Options {
   engine::GenerateRequest request;
   AcceptanceOptions acceptance;
   std::optional<std::string> table, precision, guard, constants;
+  BatchOptions batch;
 };
 
 // Of the first text whose context lies in the bucket that holds the prompt's.
@@ -111,7 +123,89 @@ void remark_machine(const std::string& planned, engine::GenerateReport& report) 
   }
 }
 
+// Throws Error(kUsage) for what goes with one prompt alone.
+void check_batch(const Options& options) {
+  const engine::GenerateRequest& request = options.request;
+  const engine::GenerateRequest usual;
+  if (!options.batch.prompts) {
+    throw Error(ExitCode::kUsage,
+                "--concurrency, --arrivals, --prefill-rows, --kv-memory and --out are of many "
+                "requests: give --prompts");
+  }
+  if (!request.prompt.text.empty() || !request.prompt.tokens.empty() ||
+      !request.prompt.messages.empty()) {
+    throw Error(ExitCode::kUsage,
+                "generate takes one prompt (--prompt-file, --prompt-tokens, --messages) or many "
+                "(--prompts), not both");
+  }
+  if (options.table || options.acceptance.from || options.acceptance.database) {
+    throw Error(ExitCode::kUsage, "--prompts takes a strategy, not a table");
+  }
+  if (request.strategies.size() != 1) {
+    throw Error(ExitCode::kUsage,
+                "--prompts takes one strategy, for example nsa/d6k8n64/bfs/c1/F*");
+  }
+  if (request.truncation.cuts() || request.adapts_length || request.alpha != usual.alpha ||
+      request.beta != usual.beta) {
+    throw Error(ExitCode::kUsage,
+                "--top-k, --top-p, --min-p, --sigmoid-alpha, --sigmoid-beta and --adapt-gamma are "
+                "of one request at a time");
+  }
+}
+
+engine::BatchRunRequest batch_request(const Options& options) {
+  const engine::GenerateRequest& request = options.request;
+  const BatchOptions& batch = options.batch;
+  engine::BatchRunRequest out{.model = request.model,
+                              .prompts = *batch.prompts,
+                              .strategy = request.strategies.front(),
+                              .arrivals = {},
+                              .max_new_tokens = request.max_new_tokens,
+                              .temperature = request.temperature,
+                              .seed = request.seed,
+                              .kv_bytes = {},
+                              .out = batch.out.value_or(""),
+                              .compares_ar = request.compares_ar,
+                              .backend = request.backend,
+                              .dtype = request.dtype,
+                              .threads = request.threads,
+                              .on_finished = {}};
+  out.concurrency = batch.concurrency.value_or(out.concurrency);
+  out.prefill_rows = batch.prefill_rows.value_or(out.prefill_rows);
+  if (batch.arrivals) {
+    out.arrivals = engine::arrival_rate(*batch.arrivals);
+  }
+  if (batch.kv_mebibytes) {
+    if (*batch.kv_mebibytes < 1 || *batch.kv_mebibytes > (std::int64_t{1} << 30)) {
+      throw Error(ExitCode::kUsage, "kv-memory is in MiB, from 1 up");
+    }
+    out.kv_bytes = *batch.kv_mebibytes << 20;
+  }
+  return out;
+}
+
+Answer run_many(const Options& options, const CommandContext& context) {
+  check_batch(options);
+  engine::BatchRunRequest request = batch_request(options);
+  if (!context.json) {
+    request.on_finished = [](std::int64_t finished, std::int64_t requests) {
+      write_progress("\r" + std::to_string(finished) + " of " + std::to_string(requests) +
+                     " requests finished" + (finished == requests ? "\n" : ""));
+    };
+  }
+  const engine::BatchReport report = engine::run_batch(request);
+  if (!context.json) {
+    write_notes(report.remarks);
+  }
+  return {.json = engine::batch_report_json(report),
+          .text = engine::batch_report_text(report),
+          .code = report.failure().empty() ? ExitCode::kDone : ExitCode::kAnswerNo};
+}
+
 Answer run_generate(const Options& options, const CommandContext& context) {
+  if (options.batch.any()) {
+    return run_many(options, context);
+  }
   engine::GenerateRequest request = options.request;
   const PlannedFor planned = use_table(options, request);
   engine::GenerateReport report = engine::run_request(request);
@@ -124,6 +218,21 @@ Answer run_generate(const Options& options, const CommandContext& context) {
   return {.json = engine::report_json(report),
           .text = engine::report_text(report),
           .code = report.failure().empty() ? ExitCode::kDone : ExitCode::kAnswerNo};
+}
+
+void declare_batch(CLI::App& app, BatchOptions& batch) {
+  app.add_option("--prompts", batch.prompts,
+                 "many prompts: a folder whose files are a prompt each, or JSON lines of "
+                 "{\"prompt\" or \"tokens\", \"id\", \"max_new_tokens\", \"seed\", "
+                 "\"temperature\"}");
+  app.add_option("--concurrency", batch.concurrency, "requests that run at once (1)");
+  app.add_option("--arrivals", batch.arrivals,
+                 "poisson:R: R requests a second by the seed; all at once if left out");
+  app.add_option("--prefill-rows", batch.prefill_rows,
+                 "tokens of prompts that a step reads beside the others' trees (256)");
+  app.add_option("--kv-memory", batch.kv_mebibytes,
+                 "MiB for keys and values; most of what is free if left out");
+  app.add_option("--out", batch.out, "a new file: each request as a JSON line once it has ended");
 }
 
 }  // namespace
@@ -155,6 +264,7 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
   app.add_option("--guard-constants", options->constants,
                  "other constants of the guard than the table's, as alpha=0.2,warmup=8 "
                  "(drop_ratio, hysteresis, max_transitions)");
+  declare_batch(app, options->batch);
   declare_acceptance(app, options->acceptance);
   app.add_flag("--compare-ar", request->compares_ar,
                "also decode autoregressively, by the same seed, and compare token for token");

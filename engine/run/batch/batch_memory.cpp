@@ -1,0 +1,88 @@
+#include "engine/run/batch/batch_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "engine/io/formatted.h"
+#include "kernels/ops_cuda.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+template <class T>
+std::int64_t free_bytes(kernels::Ops<T>& ops, bool on_gpu) {
+  if constexpr (!std::is_same_v<T, double>) {
+    if (on_gpu) {
+      return kernels::free_memory(ops);
+    }
+  }
+  return static_cast<std::int64_t>(::sysconf(_SC_AVPHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
+
+std::string mebibytes(std::int64_t bytes) {
+  return formatted("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// A step's rows of all requests at once: activations, logits, what draws perturb, the draft's.
+template <class T>
+std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft,
+                        std::span<const BatchRequest> requests, const SessionOptions& options) {
+  std::int64_t nodes = 1, slots = 1;
+  for (const BatchRequest& request : requests) {
+    const DraftChoice& choice = request.options.strategy.draft;
+    nodes = std::max(nodes, choice.nodes);
+    slots = std::max(slots, draft_slots(choice));
+  }
+  const std::int64_t rows = options.concurrency * nodes;
+  std::int64_t bytes = Target<T>::step_bytes(shape, rows + options.prefill_rows, rows + 1) +
+                       nodes * shape.vocab * static_cast<std::int64_t>(sizeof(kernels::SumOf<T>));
+  if (draft != nullptr) {
+    bytes += Draft<T>::step_bytes(*draft, std::max(rows, options.prefill_rows),
+                                  options.concurrency * (slots + 1));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+template <class T>
+MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
+                       const DraftShape* draft, std::span<const BatchRequest> requests,
+                       const SessionOptions& options, std::optional<std::int64_t> given) {
+  MemoryPlan plan{.page_bytes = KvPool<T>::page_bytes(shape, draft),
+                  .step_bytes = step_bytes<T>(shape, draft, requests, options)};
+  const std::int64_t room = given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes;
+  std::vector<std::int64_t> needed;
+  for (const BatchRequest& request : requests) {
+    needed.push_back(BatchSession<T>::pages_needed(shape, request));
+  }
+  const std::int64_t most = *std::max_element(needed.begin(), needed.end());
+  if (most * plan.page_bytes > room) {
+    throw Error(ExitCode::kAnswerNo, "a request that may come to hold " +
+                                         std::to_string(most * kPageTokens) + " tokens needs " +
+                                         mebibytes(most * plan.page_bytes) +
+                                         " of keys and values, and there is memory for " +
+                                         mebibytes(std::max<std::int64_t>(room, 0)));
+  }
+  std::sort(needed.begin(), needed.end(), std::greater<>());
+  needed.resize(std::min(needed.size(), static_cast<std::size_t>(options.concurrency)));
+  plan.pages = std::min(std::accumulate(needed.begin(), needed.end(), std::int64_t{0}),
+                        room / plan.page_bytes);
+  return plan;
+}
+
+template MemoryPlan plan_memory(kernels::Ops<double>&, bool, const LlmShape&, const DraftShape*,
+                                std::span<const BatchRequest>, const SessionOptions&,
+                                std::optional<std::int64_t>);
+template MemoryPlan plan_memory(kernels::Ops<float>&, bool, const LlmShape&, const DraftShape*,
+                                std::span<const BatchRequest>, const SessionOptions&,
+                                std::optional<std::int64_t>);
+template MemoryPlan plan_memory(kernels::Ops<Bf16>&, bool, const LlmShape&, const DraftShape*,
+                                std::span<const BatchRequest>, const SessionOptions&,
+                                std::optional<std::int64_t>);
+
+}  // namespace versieve::engine

@@ -1,0 +1,25 @@
+// How many pages of keys and values a batch may take: counted before anything is taken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/run/batch/batch_session.h"
+
+namespace versieve::engine {
+
+struct MemoryPlan {
+  std::int64_t page_bytes = 0;
+  std::int64_t step_bytes = 0;  // of a step's rows, at most
+  std::int64_t pages = 0;       // that the session takes
+};
+
+// `given`: bytes for keys and values; none: nine tenths of what is free, less a step's rows.
+// Throws Error(kAnswerNo), naming the request, where one alone needs more.
+template <class T>
+MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
+                       const DraftShape* draft, std::span<const BatchRequest> requests,
+                       const SessionOptions& options, std::optional<std::int64_t> given);
+
+}  // namespace versieve::engine

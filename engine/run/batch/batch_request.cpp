@@ -1,0 +1,261 @@
+#include "engine/run/batch/batch_request.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "engine/io/checkpoint.h"
+#include "engine/run/batch/batch_memory.h"
+#include "engine/run/batch/finished_lines.h"
+#include "engine/run/model/compute_device.h"
+#include "engine/run/model/load.h"
+#include "engine/run/model/uniform.h"
+#include "engine/run/speculate/decoding_pair.h"
+#include "engine/run/speculate/reference.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kMostConcurrency = 1024;
+
+void check_request(const BatchRunRequest& request) {
+  check_temperature(request.temperature);
+  if (request.concurrency < 1 || request.concurrency > kMostConcurrency) {
+    throw Error(ExitCode::kUsage, "concurrency must be from 1 to 1024 requests");
+  }
+  if (request.max_new_tokens < 1) {
+    throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
+  }
+  if (request.prefill_rows < 1 || request.prefill_rows > 4096) {
+    throw Error(ExitCode::kUsage, "prefill-rows must be from 1 to 4096 tokens");
+  }
+  if (request.kv_bytes && *request.kv_bytes < 1) {
+    throw Error(ExitCode::kUsage, "kv-memory must be above 0");
+  }
+}
+
+BatchRequest session_request(const BatchRunRequest& request, const Strategy& strategy,
+                             const BatchPrompt& prompt, const std::vector<std::int32_t>& eos) {
+  return {.prompt = prompt.tokens,
+          .options = {.strategy = strategy,
+                      .max_new_tokens = prompt.max_new_tokens.value_or(request.max_new_tokens),
+                      .temperature = prompt.temperature.value_or(request.temperature),
+                      .seed = prompt.seed.value_or(request.seed),
+                      .eos = eos}};
+}
+
+// Throws Error(kAnswerNo) for the first request that the session refuses.
+template <class T>
+void require_runnable(const BatchSession<T>& session, const std::vector<BatchPrompt>& prompts,
+                      const std::vector<BatchRequest>& requests) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (const std::string reason = session.refusal(requests[i]); !reason.empty()) {
+      throw Error(ExitCode::kAnswerNo, "request '" + prompts[i].id + "', strategy '" +
+                                           requests[i].options.strategy.text() + "': " + reason);
+    }
+  }
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A GPU loads kernels when they first run: a short request before the clock starts.
+template <class T>
+void warm_up(kernels::Ops<T>& ops, DecodingPair<T>& pair, BatchRequest request) {
+  request.options.max_new_tokens = std::min<std::int64_t>(request.options.max_new_tokens, 8);
+  BatchSession<T> session(ops, pair.target(), pair.draft(),
+                          {.pages = BatchSession<T>::pages_needed(pair.target().shape(), request)});
+  session.submit(0, std::move(request));
+  while (session.step().empty()) {
+  }
+}
+
+// Texts and lines of what finishes.
+class Finisher {
+ public:
+  Finisher(const BatchRunRequest& request, const Tokenizer* tokenizer, std::vector<BatchRow>& rows)
+      : request_(request), tokenizer_(tokenizer), rows_(rows) {
+    if (!request.out.empty()) {
+      lines_.emplace(request.out);
+    }
+  }
+
+  void take(FinishedRequest finished) {
+    BatchRow& row = rows_[static_cast<std::size_t>(finished.id)];
+    row.result = std::move(finished);
+    if (tokenizer_ != nullptr) {
+      row.text = tokenizer_->decode_after(row.prompt.tokens, row.result.generation.tokens);
+    }
+    if (lines_) {
+      lines_->add(
+          batch_row_json(row).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    }
+    ++finished_;
+    if (request_.on_finished) {
+      request_.on_finished(finished_, static_cast<std::int64_t>(rows_.size()));
+    }
+  }
+  bool all() const { return finished_ == static_cast<std::int64_t>(rows_.size()); }
+
+ private:
+  const BatchRunRequest& request_;
+  const Tokenizer* tokenizer_;
+  std::vector<BatchRow>& rows_;
+  std::optional<FinishedLines> lines_;
+  std::int64_t finished_ = 0;
+};
+
+// Submits each request at its time and steps until all have ended.
+template <class T>
+void play(BatchSession<T>& session, std::vector<BatchRequest> requests,
+          const std::vector<double>& arrivals, double begin, Finisher& finisher) {
+  std::size_t next = 0;
+  while (!finisher.all()) {
+    const double time = steady_seconds();
+    while (next < requests.size() && begin + arrivals[next] <= time) {
+      session.submit(static_cast<std::int64_t>(next), std::move(requests[next]),
+                     begin + arrivals[next]);
+      ++next;
+    }
+    if (session.running() + session.waiting() == 0) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(begin + arrivals[next] - time));
+      continue;
+    }
+    for (FinishedRequest& finished : session.step()) {
+      finisher.take(std::move(finished));
+    }
+  }
+}
+
+// Plain decoding of each request alone, by the same seed.
+template <class T>
+void compare(Generator<T>& generator, const std::vector<BatchRequest>& requests,
+             BatchReport& report) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    GenerateOptions options = requests[i].options;
+    options.strategy = reference_of(options.strategy);
+    generator.prefill(requests[i].prompt);
+    report.rows[i].identical_to_ar =
+        generator.run(options).tokens == report.rows[i].result.generation.tokens;
+  }
+}
+
+template <class T>
+void run_on(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
+            const Tokenizer* tokenizer, kernels::Ops<T>& ops, DecodingPair<T>& pair,
+            BatchReport& report) {
+  std::vector<BatchRequest> requests;
+  for (const BatchPrompt& prompt : prompts) {
+    requests.push_back(session_request(request, report.strategy, prompt, pair.eos()));
+    report.rows.push_back(
+        {.prompt = prompt, .strategy = report.strategy, .result = {}, .text = {}});
+  }
+  const bool on_gpu = report.backend == Backend::kCuda;
+  const DraftShape* const draft = pair.draft() == nullptr ? nullptr : &pair.draft()->shape();
+  SessionOptions options{.concurrency = request.concurrency, .prefill_rows = request.prefill_rows};
+  const MemoryPlan memory = plan_memory<T>(ops, on_gpu, pair.target().shape(), draft, requests,
+                                           options, request.kv_bytes);
+  options.pages = memory.pages;
+  report.pages = memory.pages;
+  report.page_bytes = memory.page_bytes;
+  {
+    BatchSession<T> session(ops, pair.target(), pair.draft(), options);
+    require_runnable(session, prompts, requests);
+    Finisher finisher(request, tokenizer, report.rows);
+    if (on_gpu) {
+      warm_up(ops, pair, requests.front());
+    }
+    const double begin = steady_seconds();
+    const std::vector<double> arrivals =
+        arrival_times(request.arrivals, static_cast<std::int64_t>(requests.size()), request.seed);
+    play(session, requests, arrivals, begin, finisher);
+    report.seconds = steady_seconds() - begin - arrivals.front();
+    report.steps = session.steps();
+    report.most_running = session.most_running();
+    report.spent = session.seconds();
+  }
+  if (request.compares_ar) {
+    compare(pair.generator(), requests, report);
+  }
+}
+
+}  // namespace
+
+double arrival_rate(const std::string& text) {
+  constexpr const char* kPoisson = "poisson:";
+  char* end = nullptr;
+  const std::string number = text.starts_with(kPoisson) ? text.substr(8) : std::string();
+  const double rate = std::strtod(number.c_str(), &end);
+  const bool plain = number.find_first_not_of("0123456789.eE+-") == std::string::npos;
+  if (number.empty() || !plain || *end != '\0' || !std::isfinite(rate) || rate <= 0.0) {
+    throw Error(ExitCode::kUsage,
+                "arrivals are poisson:R with R requests a second above 0, not '" + text + "'");
+  }
+  return rate;
+}
+
+std::vector<double> arrival_times(std::optional<double> rate, std::int64_t count,
+                                  std::uint64_t seed) {
+  std::vector<double> times(static_cast<std::size_t>(count), 0.0);
+  if (!rate) {
+    return times;
+  }
+  double time = 0.0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const std::uint64_t bits = mix_bits(mix_bits(seed) + i);
+    time -= std::log(1.0 - static_cast<double>(bits >> 11) * 0x1p-53) / *rate;
+    times[i] = time;
+  }
+  return times;
+}
+
+BatchReport run_batch(const BatchRunRequest& request) {
+  check_request(request);
+  const Strategy strategy = Strategy::parse(request.strategy);
+  const ComputeDevice device = compute_device(request.backend, request.threads);
+  std::optional<Dtype> dtype;
+  if (request.dtype != "auto") {
+    dtype = dtype_on(device, request.dtype);
+  }
+  Checkpoint checkpoint = load_target(request.model);
+  std::unique_ptr<const Tokenizer> tokenizer;
+  std::vector<std::string> remarks;
+  try {
+    tokenizer = load_tokenizer(request.model, checkpoint.shape);
+    remarks = tokenizer->remarks();
+  } catch (const Error& error) {
+    remarks.push_back(std::string("there is no text, only tokens: ") + error.what());
+  }
+  const std::vector<BatchPrompt> prompts =
+      read_batch_prompts(request.prompts, tokenizer.get(), checkpoint.shape.vocab);
+  if (!dtype) {
+    const UsualDtype usual = usual_dtype(device.backend, checkpoint.weights);
+    dtype = usual.dtype;
+    if (!usual.remark.empty()) {
+      remarks.push_back(request.model.string() + ": " + usual.remark);
+    }
+  }
+  BatchReport report{.backend = device.backend,
+                     .device = device.name,
+                     .dtype = *dtype,
+                     .strategy = strategy,
+                     .concurrency = request.concurrency,
+                     .arrivals = request.arrivals,
+                     .rows = {},
+                     .spent = {},
+                     .remarks = {}};
+  with_ops(device, *dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+    DecodingPair<T> pair(*ops, request.model, std::move(checkpoint), strategy.draft.speculates());
+    report.remarks = pair.remarks();
+    run_on<T>(request, prompts, tokenizer.get(), *ops, pair, report);
+  });
+  report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
+  return report;
+}
+
+}  // namespace versieve::engine

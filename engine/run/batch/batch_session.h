@@ -1,0 +1,151 @@
+// Many requests decoded together: each step is one forward over the trees of all running requests
+// and over pieces of the prompts of those that join. A request's tokens are those that it would
+// have alone, whoever runs beside it: no op of the engine lets a row's bits depend on other rows.
+//
+// Requests wait in the order in which they came until a place and the pages that they may come to
+// need are free, and give both back when they end. One thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/run/batch/acceptance_batch.h"
+#include "engine/run/batch/tree_batch.h"
+#include "engine/run/model/draft.h"
+#include "engine/run/model/kv_pool.h"
+#include "engine/run/model/target.h"
+#include "engine/run/speculate/generation.h"
+
+namespace versieve::engine {
+
+struct BatchRequest {
+  std::vector<std::int32_t> prompt;
+  // Of which a batch takes: strategy, max_new_tokens, temperature, seed, eos.
+  GenerateOptions options;
+  std::int64_t forced_yield = 0;  // VerifiedTree: for timing with untrained weights
+};
+
+struct FinishedRequest {
+  std::int64_t id = 0;
+  Generation generation;
+  // By the session's clock, seconds: when it was submitted, joined, had its first and last token.
+  double submitted = 0.0, joined = 0.0, first_token = 0.0, finished = 0.0;
+  // Of each token after the first: the time since the step before it, shared among the tokens that
+  // its step yielded.
+  std::vector<double> gaps;
+};
+
+struct SessionOptions {
+  std::int64_t concurrency = 1;     // requests that run at once, at most
+  std::int64_t pages = 1;           // of keys and values
+  std::int64_t prefill_rows = 256;  // tokens of prompts that a step takes at most
+  // Seconds from any beginning; empty: the machine's steady clock.
+  std::function<double()> now;
+  bool drafts_by_rank = false;  // DraftSourceOptions::scores_by_rank
+};
+
+// Where steps' time went, seconds by the host's clock.
+struct SessionSeconds {
+  double enqueue = 0.0;  // the forward: lists made, launches enqueued
+  double accept = 0.0;   // until the accepted tokens are on the host, which waits for the device
+  double commit = 0.0;   // enqueued
+  double draft = 0.0;    // entries and trees of the next step, which wait level by level
+};
+
+template <class T>
+class BatchSession {
+ public:
+  // `draft`: a head, or null: then only `ar`. Both outlive the session.
+  BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
+               const SessionOptions& options);
+  BatchSession(const BatchSession&) = delete;
+  BatchSession& operator=(const BatchSession&) = delete;
+
+  // Pages that the request may come to need.
+  static std::int64_t pages_needed(const LlmShape& shape, const BatchRequest& request);
+  // Why the request cannot run here, or an empty text.
+  std::string refusal(const BatchRequest& request) const;
+  // `arrived`: by the session's clock; none: now. REQUIRES: no refusal.
+  void submit(std::int64_t id, BatchRequest request, std::optional<double> arrived = {});
+
+  std::int64_t waiting() const { return static_cast<std::int64_t>(queue_.size()); }
+  std::int64_t running() const { return static_cast<std::int64_t>(running_.size()); }
+  // One step of all; those that it ended. Nothing where nobody runs or waits.
+  std::vector<FinishedRequest> step();
+  std::int64_t steps() const { return steps_; }
+  const SessionSeconds& seconds() const { return seconds_; }
+  std::int64_t most_running() const { return most_running_; }
+
+  // A running request whose context is there already (synthetic contexts, for timing): `fill`
+  // writes the rows of so many tokens. REQUIRES: no refusal, a place and pages are free.
+  void submit_prefilled(std::int64_t id, BatchRequest request,
+                        const std::function<void(KvCache<T>&)>& fill);
+
+ private:
+  struct Running {
+    FinishedRequest result;
+    BatchRequest request;
+    PageRun pages;
+    KvCache<T> cache;
+    VerifyOptions verify;
+    std::int64_t limit = 0;      // tokens to generate
+    std::int64_t prefilled = 0;  // tokens of the prompt in the cache
+    DraftTree tree;              // of the next step, once the prompt is read
+    double newest = 0.0;         // when its newest token came
+    bool over = false;
+
+    std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
+    bool reads_prompt() const { return prefilled < prompt_tokens(); }
+  };
+  // A request's part of the running step.
+  struct Part {
+    Running* run = nullptr;
+    std::int64_t begin = 0, end = 0;  // of the prompt; equal: a tree
+    std::vector<std::int32_t> path;   // committed nodes
+    std::vector<std::int32_t> yielded;
+
+    bool is_prompt() const { return begin < end; }
+    bool ends_prompt() const { return end == run->prompt_tokens(); }
+  };
+
+  std::unique_ptr<Running> make_running(std::int64_t id, BatchRequest request, const PageRun& pages,
+                                        double submitted);
+  void admit();
+  void plan();
+  void verify();
+  void accept();
+  void take(Part& part, const Acceptance& acceptance, double time);
+  void commit();
+  void draft_next();
+  bool drafts(const Running& run) const;
+  typename Draft<T>::BatchEntries entries_of(const Part& part, std::size_t index) const;
+  WantedTree wanted_tree(const Running& run) const;
+  std::vector<FinishedRequest> release_finished();
+  double now() const;
+
+  kernels::Ops<T>* ops_;
+  Target<T>* target_;
+  Draft<T>* draft_;
+  SessionOptions options_;
+  KvPool<T> pool_;
+  AcceptanceBatch<T> acceptance_;
+  std::optional<TreeBatch<T>> trees_;
+  struct Waiting {
+    std::int64_t id = 0;
+    BatchRequest request;
+    double submitted = 0.0;
+  };
+  std::deque<Waiting> queue_;
+  std::vector<std::unique_ptr<Running>> running_;  // in the order in which they joined
+  std::vector<Part> parts_;                        // of the running step
+  std::int64_t steps_ = 0;
+  std::int64_t most_running_ = 0;
+  SessionSeconds seconds_;
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,57 @@
+#include "engine/run/batch/finished_lines.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "model/words/error.h"
+
+namespace versieve::engine {
+
+FinishedLines::FinishedLines(const std::filesystem::path& path) : name_(path.string()) {
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  struct stat status = {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
+    refuse();
+  }
+  if (S_ISREG(status.st_mode) && status.st_size > 0) {
+    ::close(descriptor_);
+    throw Error(ExitCode::kUsage, name_ + " is there already: finished requests go to a new file");
+  }
+}
+
+FinishedLines::~FinishedLines() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+void FinishedLines::refuse() const {
+  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + std::strerror(errno));
+}
+
+void FinishedLines::add(const std::string& line) {
+  const std::string text = line + "\n";
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(descriptor_, text.data() + at, text.size() - at);
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      const int reason = errno;
+      static_cast<void>(::ftruncate(descriptor_, bytes_));  // of a pipe: nothing to take back
+      errno = reason;
+      refuse();
+    }
+    at += static_cast<std::size_t>(written);
+  }
+  if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) {  // of a pipe: EINVAL
+    refuse();
+  }
+  bytes_ += static_cast<long long>(text.size());
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,207 @@
+// Many prompts through the built command: texts, files in and out, what is refused, what a killed
+// program leaves.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
+
+#include "tests/end_to_end/refusals.h"
+#include "tests/support/tiny_model.h"
+
+using namespace versieve::test;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A tiny pair of the byte tokenizer.
+struct Scene {
+  TempFolder folder;
+  fs::path model = folder / "model";
+
+  Scene() { write_tiny_pair(model, TinyModel{}); }
+
+  std::string file(const std::string& name, const std::string& text) const {
+    fs::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name, std::ios::binary) << text;
+    return (folder / name).string();
+  }
+  std::string lines(int count, int tokens) const {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      text += json{{"prompt", "the prompt of number " + std::to_string(i)},
+                   {"id", "r" + std::to_string(i)},
+                   {"max_new_tokens", tokens + i % 3},
+                   {"seed", i}}
+                  .dump() +
+              "\n";
+    }
+    return file("prompts.jsonl", text);
+  }
+  std::string generate(const std::string& prompts, const std::string& more = "") const {
+    return "generate --model " + model.string() + " --strategy nsa/d4k2n7/bfs/c1/F* --prompts " +
+           prompts + " --max-new-tokens 12 --backend cpu " + more;
+  }
+  json answer(const std::string& prompts, const std::string& more) const {
+    const CommandResult result = run_versieve(generate(prompts, more) + " --json");
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    return json::parse(result.out);
+  }
+};
+
+std::vector<json> lines_of(const fs::path& path) {
+  std::vector<json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(json::parse(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("requests of a batch have the texts that they have alone") {
+  const Scene scene;
+  const std::string prompts = scene.lines(9, 10);
+  const json together = scene.answer(prompts, "--concurrency 4 --compare-ar --prefill-rows 17");
+  REQUIRE(together.at("requests").size() == 9);
+  CHECK(together.at("concurrency") == 4);
+  CHECK(together.at("most_running") == 4);
+  CHECK(together.at("tokens_per_s") > 0.0);
+  const json alone = scene.answer(prompts, "--concurrency 1");
+  for (std::size_t i = 0; i < 9; ++i) {
+    const json& request = together.at("requests")[i];
+    CHECK(request.at("id") == "r" + std::to_string(i));
+    CHECK(request.at("prompt") == "the prompt of number " + std::to_string(i));
+    CHECK(request.at("identical_to_ar") == true);
+    CHECK(request.at("tokens") == alone.at("requests")[i].at("tokens"));
+    CHECK(request.at("text").is_string());
+    CHECK(request.at("ttft_ms") > 0.0);
+    CHECK(request.at("tokens_per_s") > 0.0);
+  }
+  const json sampled = scene.answer(prompts, "--concurrency 9 --temperature 0.8 --compare-ar");
+  for (const json& request : sampled.at("requests")) {
+    CHECK(request.at("identical_to_ar") == true);
+  }
+}
+
+TEST_CASE("a folder's files are prompts, in the order of their names") {
+  const Scene scene;
+  scene.file("texts/b.txt", "second");
+  scene.file("texts/a.txt", "first");
+  scene.file("texts/.hidden", "not one");
+  const json answer =
+      scene.answer((scene.folder / "texts").string(), "--concurrency 8 --arrivals poisson:500");
+  REQUIRE(answer.at("requests").size() == 2);
+  CHECK(answer.at("requests")[0].at("id") == "a.txt");
+  CHECK(answer.at("requests")[1].at("id") == "b.txt");
+  CHECK(answer.at("arrivals") == json{{"poisson", 500.0}});
+  const CommandResult text = run_versieve(scene.generate((scene.folder / "texts").string()));
+  CHECK(text.code == 0);
+  CHECK(text.out.find("== a.txt: 12 tokens after ") != std::string::npos);
+  CHECK(text.out.find("2 requests, at most 1 at once; 24 tokens in ") != std::string::npos);
+}
+
+TEST_CASE("tokens need no tokenizer, and keys of a line go before the command's") {
+  const Scene scene;
+  const std::string prompts = scene.file("ids.jsonl",
+                                         "{\"tokens\": [5, 6, 7]}\n\n{\"tokens\": [9], \"id\": 4, "
+                                         "\"max_new_tokens\": 3}\n");
+  const json answer = scene.answer(prompts, "--concurrency 2");
+  CHECK(answer.at("requests")[0].at("id") == "1");
+  CHECK(answer.at("requests")[0].at("prompt").is_null());
+  CHECK(answer.at("requests")[0].at("tokens").size() == 12);
+  CHECK(answer.at("requests")[1].at("id") == "4");
+  CHECK(answer.at("requests")[1].at("tokens").size() == 3);
+}
+
+TEST_CASE("each finished request is a line of the file, whole when the program is killed") {
+  const Scene scene;
+  const std::string prompts = scene.lines(600, 40);
+  const fs::path out = scene.folder / "out.jsonl";
+  const std::string command = VERSIEVE_BINARY_DIR "/bin/versieve " +
+                              scene.generate(prompts, "--concurrency 3 --out " + out.string());
+  run_line(command + " & process=$!; while [ \"$(cat " + out.string() +
+           " 2>/dev/null | wc -l)\" -lt 5 ]; do sleep 0.01; done; kill -9 $process; wait");
+  const std::vector<json> kept = lines_of(out);  // each is whole
+  REQUIRE(kept.size() >= 5);
+  REQUIRE(kept.size() < 600);
+  const json alone = scene.answer(prompts, "--concurrency 5");
+  std::set<std::string> ids;
+  for (const json& line : kept) {
+    const std::string id = line.at("id");
+    CHECK(ids.insert(id).second);
+    CHECK(line.at("tokens") == alone.at("requests")[std::stoul(id.substr(1))].at("tokens"));
+  }
+  check_refused(scene.generate(prompts, "--out " + out.string()), 2, "is there already");
+}
+
+TEST_CASE("a file that cannot grow keeps its whole lines") {
+  const Scene scene;
+  const fs::path out = scene.folder / "out.jsonl";
+  const CommandResult result =
+      run_versieve(scene.generate(scene.lines(40, 10), "--concurrency 4 --out " + out.string()),
+                   "ulimit -f 4; ");
+  CHECK(result.code == 4);
+  CHECK(result.err.find("cannot be written") != std::string::npos);
+  CHECK(lines_of(out).size() >= 3);
+}
+
+TEST_CASE("too many requests for the memory wait, and one that never fits is refused") {
+  const Scene scene;
+  const json waited = scene.answer(scene.lines(12, 10), "--concurrency 12 --kv-memory 1");
+  CHECK(waited.at("requests").size() == 12);
+  CHECK(waited.at("kv_bytes") <= 1 << 20);
+  std::string ids = "[1";
+  for (int i = 0; i < 1800; ++i) {
+    ids += ", 2";
+  }
+  const std::string large = scene.file("large.jsonl", "{\"tokens\": " + ids + "]}");
+  const CommandResult result = run_versieve(scene.generate(large, "--kv-memory 1"));
+  CHECK(result.code == 1);
+  CHECK(is_one_sentence(result.err));
+}
+
+TEST_CASE("what is no request is said with its file and line") {
+  const Scene scene;
+  const std::string good = scene.lines(2, 10);
+  const auto broken = [&](const std::string& text) {
+    return scene.generate(scene.file("broken.jsonl", "{\"prompt\": \"a\"}\n" + text + "\n"));
+  };
+  fs::create_directories(scene.folder / "empty");
+  check_refused(scene.generate((scene.folder / "empty").string()), 3, "the folder holds no file");
+  check_refused(scene.generate(scene.file("none.jsonl", "\n\n")), 3, "the file holds no request");
+  check_refused(scene.generate((scene.folder / "missing").string()), 3, "missing");
+  check_refused(broken("{\"prompt\": \"b\""), 3, "line 2");
+  check_refused(broken("[]"), 3, "a request is a JSON object");
+  check_refused(broken("{}"), 3, "a request has a \"prompt\" or \"tokens\"");
+  check_refused(broken("{\"prompt\": 7}"), 3, "is a text");
+  check_refused(broken("{\"tokens\": []}"), 3, "is a list of token ids");
+  check_refused(broken("{\"tokens\": [1, -1]}"), 3, "is no token id");
+  check_refused(broken("{\"prompt\": \"\"}"), 3, "no tokens");
+  check_refused(broken("{\"prompt\": \"b\", \"id\": \"1\"}"), 3, "two requests have the id '1'");
+  check_refused(broken("{\"prompt\": \"b\", \"id\": 1.5}"), 3, "a text or a whole number");
+  check_refused(broken("{\"prompt\": \"b\", \"max_new_tokens\": 0}"), 3, "from 1 up");
+  check_refused(broken("{\"prompt\": \"b\", \"seed\": -1}"), 3, "from 0 up");
+  check_refused(broken("{\"prompt\": \"b\", \"temperature\": -1}"), 3, "temperature");
+  check_refused(broken("{\"prompt\": \"b\", \"topk\": 3}"), 3, "is no key of a request");
+  check_refused(scene.generate(good, "--concurrency 0"), 2, "concurrency must be from 1");
+  check_refused(scene.generate(good, "--concurrency -3"), 2, "concurrency");
+  check_refused(scene.generate(good, "--prefill-rows 0"), 2, "prefill-rows");
+  check_refused(scene.generate(good, "--kv-memory 0"), 2, "kv-memory");
+  for (const char* text :
+       {"poisson:-2", "poisson:0", "poisson:", "poisson:inf", "poisson:1x", "uniform:2", "3"}) {
+    check_refused(scene.generate(good, std::string("--arrivals ") + text), 2, "poisson:R");
+  }
+  check_refused(scene.generate(good, "--prompt-file " + good), 2, "not both");
+  check_refused(scene.generate(good, "--strategy nsa/ar"), 2, "one strategy");
+  check_refused(scene.generate(good, "--top-k 5"), 2, "one request at a time");
+  check_refused(scene.generate(good, "--out " + (scene.folder / "no/such/out").string()), 4,
+                "cannot be written");
+  check_refused("generate --model " + scene.model.string() + " --strategy nsa/ar --prompt-file " +
+                    good + " --concurrency 2",
+                2, "give --prompts");
+  check_refused("generate --model " + scene.model.string() +
+                    " --strategy dense/ar --backend cpu --prompts " + good,
+                1, "request 'r0'");
+}

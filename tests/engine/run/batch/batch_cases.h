@@ -1,0 +1,112 @@
+// Random requests for a tiny engine, and what each of them decodes alone: for the CPU's tests and
+// the GPU's.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/run/batch/batch_session.h"
+#include "tests/engine/run/tiny_engine.h"
+
+namespace versieve::engine::tiny {
+
+inline const std::vector<std::string>& batch_strategies(AttentionKind attention) {
+  static const std::vector<std::string> nsa = {"nsa/ar",
+                                               "nsa/ar/bfs/c1/FRR",
+                                               "nsa/d1k1n2/bfs/c1/F*",
+                                               "nsa/d4k3n12/bfs/c1/F*",
+                                               "nsa/d3k4n16/dfs/c4e/F*",
+                                               "nsa/d5k2n9/bfs/c2e/FRR",
+                                               "nsa/d6k1n7/bfs/c1/F*",
+                                               "nsa/d4k2n9/dfs/c4a/FRF"};
+  static const std::vector<std::string> dense = {
+      "dense/ar", "dense/d4k3n12/bfs/c1/F*", "dense/d6k1n7/bfs/c1/F*", "dense/d3k4n16/dfs/c1/F*"};
+  return attention == AttentionKind::kNsa ? nsa : dense;
+}
+
+inline BatchRequest random_request(AttentionKind attention, std::int64_t longest,
+                                   std::mt19937_64& random) {
+  const auto below = [&](std::uint64_t count) { return random() % count; };
+  const std::vector<std::string>& strategies = batch_strategies(attention);
+  BatchRequest request{
+      .prompt = prompt(1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(longest))),
+                       below(1000)),
+      .options =
+          options(strategies[below(strategies.size())], 1 + static_cast<std::int64_t>(below(40)))};
+  if (below(2) == 0) {
+    request.options.temperature = 0.5 + 0.25 * static_cast<double>(below(4));
+    request.options.seed = below(1000);
+  }
+  if (below(3) == 0) {
+    request.options.eos = {static_cast<std::int32_t>(below(40))};
+  }
+  return request;
+}
+
+struct BatchTally {
+  int requests = 0;
+  int identical = 0;
+  std::int64_t steps = 0;    // of requests, with a draft
+  std::int64_t yielded = 0;  // tokens of those
+};
+
+// Runs the requests in one session, in that order, and each alone; `joins` of them are there at
+// first, then one more joins before each step.
+template <class T>
+void compare_batch(Engine<T>& engine, const std::vector<BatchRequest>& requests,
+                   const SessionOptions& options, std::size_t joins, BatchTally& tally) {
+  BatchSession<T> session(*engine.ops, engine.target, &engine.draft, options);
+  std::map<std::int64_t, Generation> together;
+  std::size_t submitted = 0;
+  while (together.size() < requests.size()) {
+    for (std::size_t more = submitted == 0 ? joins : 1; more > 0 && submitted < requests.size();
+         --more) {
+      session.submit(static_cast<std::int64_t>(submitted), requests[submitted]);
+      ++submitted;
+    }
+    for (FinishedRequest& finished : session.step()) {
+      together[finished.id] = std::move(finished.generation);
+    }
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    engine.generator.prefill(requests[i].prompt);
+    const Generation alone = engine.generator.run(requests[i].options);
+    const Generation& batched = together.at(static_cast<std::int64_t>(i));
+    ++tally.requests;
+    tally.identical += batched.tokens == alone.tokens && batched.stopped == alone.stopped &&
+                               batched.accepted_histogram == alone.accepted_histogram
+                           ? 1
+                           : 0;
+    if (requests[i].options.strategy.draft.speculates()) {
+      tally.steps += batched.steps;
+      for (std::size_t a = 0; a < batched.accepted_histogram.size(); ++a) {
+        tally.yielded += static_cast<std::int64_t>(a) * batched.accepted_histogram[a];
+      }
+    }
+  }
+}
+
+template <class T>
+BatchTally compare_random_batches(Engine<T>& engine, int batches, std::int64_t longest,
+                                  std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const AttentionKind attention = engine.target.shape().attention;
+  BatchTally tally;
+  for (int batch = 0; batch < batches; ++batch) {
+    std::vector<BatchRequest> requests;
+    const std::size_t count = 2 + random() % 7;
+    while (requests.size() < count) {
+      requests.push_back(random_request(attention, longest, random));
+    }
+    const SessionOptions options{.concurrency = 1 + static_cast<std::int64_t>(random() % 8),
+                                 .pages = 24 + 2 * pages_of(longest),
+                                 .prefill_rows = 1 + static_cast<std::int64_t>(random() % 300)};
+    compare_batch(engine, requests, options, 1 + random() % count, tally);
+  }
+  return tally;
+}
+
+}  // namespace versieve::engine::tiny

@@ -1,0 +1,148 @@
+// Has a request the same text alone, in any batch and in any order? What may join, and when?
+#include "engine/run/batch/batch_session.h"
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+
+#include "tests/engine/run/batch/batch_cases.h"
+
+namespace versieve::engine {
+namespace {
+
+template <class T>
+void check_batches(const LlmShape& shape, int batches, std::uint64_t seed) {
+  tiny::Engine<T> engine(shape);
+  const tiny::BatchTally tally = tiny::compare_random_batches(engine, batches, 150, seed);
+  INFO(tally.requests << " requests, seed " << seed);
+  CHECK(tally.identical == tally.requests);
+  CHECK(tally.yielded > tally.steps);  // trees were accepted, not only roots
+  std::printf("%d requests in %d batches, %d identical, %.2f tokens a drafted step\n",
+              tally.requests, batches, tally.identical,
+              static_cast<double>(tally.yielded) / static_cast<double>(tally.steps));
+}
+
+TEMPLATE_TEST_CASE("a request's text is the same alone and in any batch, nsa", "", float, double) {
+  check_batches<TestType>(tiny::shape(), 40, 1);
+}
+
+TEMPLATE_TEST_CASE("a request's text is the same alone and in any batch, dense", "", float,
+                   double) {
+  check_batches<TestType>(tiny::shape(AttentionKind::kDense), 40, 2);
+}
+
+TEST_CASE("a family that compresses after rotary has the same text in any batch") {
+  LlmShape shape = tiny::shape();
+  shape.compress_stage = CompressStage::kAfterRope;
+  check_batches<float>(shape, 15, 3);
+}
+
+TEST_CASE("layers with windows have the same text in any batch") {
+  LlmShape shape = tiny::shape(AttentionKind::kDense);
+  shape.dense_layers = {{.window = 20}, {}, {.window = 33}};
+  check_batches<float>(shape, 15, 4);
+}
+
+TEST_CASE("the order of requests changes no text") {
+  tiny::Engine<float> engine;
+  std::mt19937_64 random(7);
+  std::vector<BatchRequest> requests;
+  while (requests.size() < 12) {
+    requests.push_back(tiny::random_request(AttentionKind::kNsa, 100, random));
+  }
+  tiny::BatchTally tally;
+  for (int round = 0; round < 6; ++round) {
+    std::shuffle(requests.begin(), requests.end(), random);
+    tiny::compare_batch(engine, requests, {.concurrency = 12, .pages = 60}, 12, tally);
+  }
+  CHECK(tally.identical == tally.requests);
+}
+
+TEST_CASE("a draft that takes fewer positions falls silent for each request in its turn") {
+  const LlmShape llm = tiny::shape();
+  DraftShape drafts = tiny::draft_shape(llm);
+  drafts.max_position = 80;
+  tiny::Engine<float> engine(kernels::make_cpu_ops<float>(1), llm, drafts, 11);
+  const tiny::BatchTally tally = tiny::compare_random_batches(engine, 20, 90, 5);
+  CHECK(tally.identical == tally.requests);
+}
+
+// A clock that counts its readings.
+SessionOptions counted(std::int64_t concurrency, std::int64_t pages) {
+  return {.concurrency = concurrency, .pages = pages, .now = [time = 0.0]() mutable {
+            return time += 1.0;
+          }};
+}
+
+TEST_CASE("requests wait for a place and for memory, in their order, and none is lost") {
+  tiny::Engine<float> engine;
+  BatchSession<float> session(*engine.ops, engine.target, &engine.draft, counted(3, 5));
+  for (std::int64_t id = 0; id < 7; ++id) {
+    // 60 + 20 + a path of 33 tokens: two pages each
+    session.submit(id, {.prompt = tiny::prompt(60, static_cast<std::uint64_t>(id)),
+                        .options = tiny::options("nsa/d4k3n12/bfs/c1/F*", 20)});
+  }
+  std::vector<std::int64_t> joined;
+  double last_join = 0.0;
+  std::size_t finished = 0;
+  while (session.running() + session.waiting() > 0) {
+    for (const FinishedRequest& request : session.step()) {
+      ++finished;
+      CHECK(request.generation.tokens.size() == 20);
+      CHECK(request.submitted < request.joined);
+      CHECK(request.joined < request.first_token);
+      CHECK(request.first_token < request.finished);
+      CHECK(request.gaps.size() == 19);
+      joined.push_back(request.id);
+      last_join = std::max(last_join, request.joined);
+    }
+    CHECK(session.running() <= 2);
+  }
+  CHECK(finished == 7);
+  CHECK(session.most_running() == 2);
+  std::sort(joined.begin(), joined.end());
+  CHECK(std::unique(joined.begin(), joined.end()) == joined.end());
+}
+
+TEST_CASE("a request that never fits is refused with what there is") {
+  tiny::Engine<float> engine;
+  BatchSession<float> session(*engine.ops, engine.target, &engine.draft, counted(2, 2));
+  const auto refusal = [&](std::int64_t prompt, const char* strategy, double temperature = 0.0) {
+    BatchRequest request{.prompt = tiny::prompt(prompt), .options = tiny::options(strategy, 20)};
+    request.options.temperature = temperature;
+    return session.refusal(request);
+  };
+  CHECK(refusal(60, "nsa/ar").empty());
+  CHECK(refusal(100, "nsa/ar") ==
+        "it may come to hold 192 tokens, and there is memory for the keys and values of 128");
+  CHECK(refusal(5000, "nsa/ar") == "the prompt has 5000 tokens, the model takes 1 to 4096");
+  CHECK(refusal(0, "nsa/ar") == "the prompt has 0 tokens, the model takes 1 to 4096");
+  CHECK(!refusal(60, "dense/ar").empty());
+  CHECK(refusal(60, "nsa/d4k1n5/bfs/c1/F*/sampling=exact", 0.7).find("sample coupled") !=
+        std::string::npos);
+  tiny::Engine<float> dense(tiny::shape(AttentionKind::kDense));
+  BatchSession<float> other(*dense.ops, dense.target, nullptr, counted(2, 2));
+  CHECK(other.refusal(
+            {.prompt = tiny::prompt(9), .options = tiny::options("dense/d4k3n12/bfs/c1/F*", 20)}) ==
+        "the model has no draft head, so a batch of it can only decode with ar");
+  CHECK(other
+            .refusal({.prompt = tiny::prompt(9),
+                      .options = tiny::options("resa:b16p0.1f32/ar", 20)})
+            .find("one request at a time") != std::string::npos);
+}
+
+TEST_CASE("a request that ends at its first token gives its pages back") {
+  tiny::Engine<float> engine;
+  BatchSession<float> session(*engine.ops, engine.target, &engine.draft, counted(1, 2));
+  for (std::int64_t id = 0; id < 3; ++id) {
+    session.submit(id, {.prompt = tiny::prompt(40), .options = tiny::options("nsa/ar", 1)});
+  }
+  std::size_t finished = 0;
+  for (int step = 0; step < 3; ++step) {
+    finished += session.step().size();
+  }
+  CHECK(finished == 3);
+  CHECK(session.step().empty());
+}
+
+}  // namespace
+}  // namespace versieve::engine
