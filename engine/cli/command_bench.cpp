@@ -1,5 +1,6 @@
 // versieve bench: one layer's verification against the baseline, the floor and the public path;
-// whole steps against plain decoding and the memory's bandwidth; a planner table played live.
+// whole steps against plain decoding and the memory's bandwidth, of one request and of many; a
+// planner table played live.
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/shipped_data.h"
+#include "engine/measure/bench/batch_bench.h"
 #include "engine/measure/bench/specattn_bench.h"
 #include "engine/measure/bench/step_bench.h"
 #include "engine/measure/bench/verify_bench.h"
@@ -28,14 +30,14 @@ using nlohmann::json;
 
 struct Options {
   std::string fit, what, geometry = "nsa-1b", cache = "cold", out, peer_path, fla_path;
-  std::string heads, compression;  // "64/4"; empty: the geometry's
-  std::string backend;             // empty: cuda; of planner auto
-  std::string peer_script;         // empty: the shipped one
-  std::string draft;               // specattn
-  std::vector<std::string> texts;  // the same
-  std::int64_t yield = 4;          // the same
-  bool others = false;             // the same
-  std::vector<std::int64_t> queries, contexts;
+  std::string heads, compression;     // "64/4"; empty: the geometry's
+  std::string backend;                // empty: cuda; of planner auto
+  std::string peer_script;            // empty: the shipped one
+  std::string draft;                  // specattn
+  std::vector<std::string> texts;     // the same
+  std::optional<std::int64_t> yield;  // the same, and batch
+  bool others = false;                // the same
+  std::vector<std::int64_t> queries, contexts, requests;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
   std::int64_t samples = 31;
@@ -158,7 +160,7 @@ Answer bench_specattn(const Options& options) {
   wanted.texts.assign(options.texts.begin(), options.texts.end());
   take(options.contexts, wanted.contexts);
   take(options.strategies, wanted.strategies);
-  wanted.yield = options.yield;
+  wanted.yield = options.yield.value_or(wanted.yield);
   wanted.others = options.others;
   wanted.samples = options.samples;
   wanted.on_gpu = options.on_gpu();
@@ -170,6 +172,30 @@ Answer bench_specattn(const Options& options) {
   write_progress("\n");
   return {.json = json::parse(engine::specattn_bench_json(bench)),
           .text = engine::specattn_bench_text(bench)};
+}
+
+engine::BatchBenchOptions batch_options(const Options& options) {
+  engine::BatchBenchOptions out;
+  out.geometry = options.geometry;
+  take(options.contexts, out.contexts);
+  take(options.requests, out.requests);
+  take(options.strategies, out.strategies);
+  out.yield = options.yield.value_or(out.yield);
+  out.samples = options.samples;
+  out.on_gpu = options.on_gpu();
+  out.threads = options.cpu_threads();
+  return out;
+}
+
+Answer bench_batch(const Options& options) {
+  const engine::BatchBench bench =
+      engine::bench_batch(batch_options(options), [](const engine::BatchBenchRow& row) {
+        write_progress("\r" + row.strategy.text() + ", " + std::to_string(row.requests) +
+                       " requests done   ");
+      });
+  write_progress("\n");
+  return {.json = json::parse(engine::batch_bench_json(bench)),
+          .text = engine::batch_bench_text(bench)};
 }
 
 // Both, the first one on a part of its grid.
@@ -231,6 +257,9 @@ Answer run_bench(const Options& options) {
   for (const std::string& strategy : options.strategies) {
     Strategy::parse(strategy);
   }
+  if (options.what == "batch") {
+    engine::check_batch_bench(batch_options(options));
+  }
   for (const std::string& group : options.groups) {
     Strategy::parse("nsa/d2k2n4/bfs/" + group + "/F*");
   }
@@ -242,6 +271,7 @@ Answer run_bench(const Options& options) {
   engine::require_writable(options.out);
   const Answer answer = options.what == "verify"     ? bench_verify(options)
                         : options.what == "step"     ? bench_step(options)
+                        : options.what == "batch"    ? bench_batch(options)
                         : options.what == "specattn" ? bench_specattn(options)
                                                      : bench_all(options);
   if (!options.out.empty()) {
@@ -254,13 +284,13 @@ Answer run_bench(const Options& options) {
 
 Run declare_bench(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
-  app.add_option(
-         "WHAT", options->what,
-         "verify: one layer; step: whole steps; all: both; specattn: whole steps of a geometry "
-         "with a real draft model; plan: pricing of tuples; planner: a planner table played by the "
-         "pair that it is for")
+  app.add_option("WHAT", options->what,
+                 "verify: one layer; step: whole steps; all: both; batch: steps of many requests; "
+                 "specattn: whole steps of a geometry with a real draft model; plan: pricing of "
+                 "tuples; planner: a planner table played by the "
+                 "pair that it is for")
       ->required()
-      ->check(CLI::IsMember({"verify", "step", "all", "specattn", "plan", "planner"}));
+      ->check(CLI::IsMember({"verify", "step", "all", "batch", "specattn", "plan", "planner"}));
   app.add_option("--fit", options->fit, "plan: a fit written by `versieve fit --out`");
   app.add_option("--geometry", options->geometry,
                  "nsa-1b, nsa-8b or demo; of steps also with its draft's tokens (nsa-1b:v32000)");
@@ -273,7 +303,9 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
   app.add_option("--draft", options->draft,
                  "specattn: folder of a dense draft model, or of a model with one in draft/");
   app.add_option("--text", options->texts, "specattn: what the draft reads; may be repeated");
-  app.add_option("--yield", options->yield, "specattn: tokens of a step with a draft");
+  app.add_option("--yield", options->yield, "specattn, batch: tokens of a step with a draft");
+  app.add_option("--requests", options->requests, "batch: requests at once, as 1,8,64")
+      ->delimiter(',');
   app.add_flag("--others", options->others,
                "specattn: beside it StreamingLLM and Quest, reading as much");
   app.add_option("--cache", options->cache, "cold (rotated buffers) or warm")

@@ -124,10 +124,9 @@ TEST_CASE("a request that never fits is refused with what there is") {
   CHECK(other.refusal(
             {.prompt = tiny::prompt(9), .options = tiny::options("dense/d4k3n12/bfs/c1/F*", 20)}) ==
         "the model has no draft head, so a batch of it can only decode with ar");
-  CHECK(other
-            .refusal({.prompt = tiny::prompt(9),
-                      .options = tiny::options("resa:b16p0.1f32/ar", 20)})
-            .find("one request at a time") != std::string::npos);
+  CHECK(
+      other.refusal({.prompt = tiny::prompt(9), .options = tiny::options("resa:b16p0.1f32/ar", 20)})
+          .find("one request at a time") != std::string::npos);
 }
 
 TEST_CASE("a request that ends at its first token gives its pages back") {

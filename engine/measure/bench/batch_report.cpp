@@ -1,0 +1,96 @@
+// A bench of many requests as JSON and as text.
+#include <nlohmann/json.hpp>
+
+#include "engine/io/formatted.h"
+#include "engine/measure/bench/batch_bench.h"
+#include "engine/measure/bench/cold_reads_report.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json json_of(const BatchBenchRow& row) {
+  ordered_json out = {{"strategy", row.strategy.text()},
+                      {"context", row.context_len},
+                      {"requests", row.requests},
+                      {"refused_because", row.refused_because}};
+  if (!row.refused_because.empty()) {
+    return out;
+  }
+  const auto us = [](double seconds) { return 1e6 * seconds; };
+  out["time_us"] = {{"median", row.time.median},
+                    {"low", row.time.median_low},
+                    {"high", row.time.median_high},
+                    {"mad", row.time.mad}};
+  out["host_us"] = {{"enqueue", us(row.spent.enqueue)},
+                    {"accept", us(row.spent.accept)},
+                    {"commit", us(row.spent.commit)},
+                    {"draft", us(row.spent.draft)}};
+  out["tokens"] = row.tokens;
+  out["tokens_per_second"] = row.tokens_per_second();
+  out["over_one_request"] = row.over_one ? ordered_json(*row.over_one) : ordered_json();
+  out["shared_bytes"] = row.shared_bytes;
+  out["request_bytes"] = row.request_bytes;
+  out["bytes"] = row.bytes();
+  out["bound_us"] = row.bound_us ? ordered_json(*row.bound_us) : ordered_json();
+  return out;
+}
+
+std::string line_of(const BatchBenchRow& row) {
+  std::string line = formatted("%7lld  %-28s %4lld", static_cast<long long>(row.context_len),
+                               row.strategy.text().c_str(), static_cast<long long>(row.requests));
+  if (!row.refused_because.empty()) {
+    return line + "  " + row.refused_because + "\n";
+  }
+  const double mib = 1.0 / (1 << 20);
+  line += formatted(" %9.1f [%8.1f, %8.1f] %10.1f", row.time.median, row.time.median_low,
+                    row.time.median_high, row.tokens_per_second());
+  line += row.over_one ? formatted(" %6.2f", *row.over_one) : std::string("      -");
+  line += formatted(" %8.0f %8.1f", mib * row.shared_bytes, mib * row.request_bytes);
+  line += row.bound_us ? formatted(" %5.0f", 100.0 * *row.bound_us / row.time.median)
+                       : std::string("     -");
+  return line + formatted("  %7.0f %7.0f %6.0f %7.0f\n", 1e6 * row.spent.enqueue,
+                          1e6 * row.spent.accept, 1e6 * row.spent.commit, 1e6 * row.spent.draft);
+}
+
+}  // namespace
+
+std::string batch_bench_json(const BatchBench& b) {
+  ordered_json rows = ordered_json::array();
+  for (const BatchBenchRow& row : b.rows) {
+    rows.push_back(json_of(row));
+  }
+  return ordered_json{{"bench", "batch"},
+                      {"device", b.device},
+                      {"backend", b.backend},
+                      {"dtype", b.dtype},
+                      {"geometry", b.options.geometry},
+                      {"samples", b.options.samples},
+                      {"seed", b.options.seed},
+                      {"interval", "95 % order statistics of the median"},
+                      {"cold_reads", cold_reads_json(b.cold_reads)},
+                      {"rows", rows}}
+             .dump(1) +
+         "\n";
+}
+
+std::string batch_bench_text(const BatchBench& b) {
+  std::string out =
+      "steps of many requests of " + b.options.geometry + ", synthetic weights, " + b.dtype +
+      ", on " + b.device + " (" + b.backend + "), median of " + std::to_string(b.options.samples) +
+      " [95 % interval], us\n" +
+      "      L  strategy                        B      step  [95 % interval]        tokens/s"
+      " over 1   shared  request   bw%  enqueue  accept commit   draft\n";
+  for (const BatchBenchRow& row : b.rows) {
+    out += line_of(row);
+  }
+  out +=
+      "shared: MiB that a step reads once, weights and the draft's weights a pass; request: MiB of "
+      "each request's keys and values. bw%: those bytes at the rate of this machine's longest "
+      "read, of the step.\nenqueue, accept, commit, draft: where the step's time went by the "
+      "host's clock; accept and draft wait for the device.\n";
+  return out + cold_reads_line(b.cold_reads);
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,64 @@
+// Steps of many requests: are rows what was asked for, and their bytes those of one request's step
+// with weights counted once?
+#include "engine/measure/bench/batch_bench.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/measure/bench/step_bench.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+BatchBenchOptions small() {
+  BatchBenchOptions options{.geometry = "demo", .samples = 6, .on_gpu = false};
+  options.contexts = {96};
+  options.requests = {1, 3};
+  options.strategies = {"nsa/ar", "nsa/d3k2n6/bfs/c4e/F*", "dense/ar"};
+  return options;
+}
+
+TEST_CASE("a batch bench has a row for each strategy, context and count of requests") {
+  std::size_t seen = 0;
+  const BatchBench bench = bench_batch(small(), [&](const BatchBenchRow&) { ++seen; });
+  REQUIRE(bench.rows.size() == 6);
+  CHECK(seen == 6);
+  for (const BatchBenchRow& row : bench.rows) {
+    CHECK(row.refused_because.empty());
+    CHECK(row.time.median > 0.0);
+    CHECK(row.tokens == (row.strategy.draft.speculates() ? 3.0 : 1.0));
+    CHECK(row.tokens_per_second() ==
+          Approx(row.tokens * static_cast<double>(row.requests) * 1e6 / row.time.median));
+    CHECK(row.over_one.has_value());
+  }
+  const BatchBenchRow& one = bench.rows[0];
+  const BatchBenchRow& three = bench.rows[1];
+  CHECK(one.bytes() == step_bytes(one.strategy, "demo", 96, 4));
+  CHECK(three.bytes() - one.bytes() == Approx(2.0 * one.request_bytes));
+  CHECK(three.shared_bytes == one.shared_bytes);
+  CHECK(one.request_bytes > 0.0);
+  const nlohmann::json json = nlohmann::json::parse(batch_bench_json(bench));
+  CHECK(json.at("rows").size() == 6);
+  CHECK(json.at("rows")[1].at("requests") == 3);
+  CHECK(batch_bench_text(bench).find("dense/ar") != std::string::npos);
+}
+
+TEST_CASE("a batch bench says what it cannot measure") {
+  const auto refused = [](auto change) {
+    BatchBenchOptions options = small();
+    change(options);
+    CHECK_THROWS_AS(check_batch_bench(options), Error);
+  };
+  check_batch_bench(small());
+  refused([](BatchBenchOptions& o) { o.requests = {0}; });
+  refused([](BatchBenchOptions& o) { o.requests = {2000}; });
+  refused([](BatchBenchOptions& o) { o.contexts = {}; });
+  refused([](BatchBenchOptions& o) { o.samples = 5; });
+  refused([](BatchBenchOptions& o) { o.yield = 0; });
+  refused([](BatchBenchOptions& o) { o.strategies = {"resa:b16p0.1f32/ar"}; });
+  refused([](BatchBenchOptions& o) { o.geometry = "nobody"; });
+}
+
+}  // namespace
+}  // namespace versieve::engine
