@@ -20,6 +20,13 @@ constexpr int kUnionThreads = 256;
 constexpr int kMaxRowBlocks = 16;             // of the cluster that has a row
 constexpr std::int64_t kBlockWeights = 4096;  // at least, if there are more blocks than one
 constexpr std::int64_t kMaxSharedWeights = 48 * 1024;  // of a block; 192 KiB of the SM's 227
+constexpr std::size_t kSmBytes = 227 * 1024;  // shared memory of an SM that blocks can ask for
+
+// What each of `blocks` on an SM asks for so that no further one fits beside them: with it the
+// kernel's own arrays.
+constexpr std::size_t crowding_bytes(std::int64_t blocks) {
+  return kSmBytes / static_cast<std::size_t>(blocks + 1);
+}
 
 // Blocks that share a row, a function of its length alone, so that the order of sums is, too.
 __host__ __device__ inline int row_blocks(std::int64_t length) {
@@ -254,16 +261,51 @@ __global__ void __launch_bounds__(kUnionThreads)
   p.mask[blockIdx.y * p.mask_stride + token] = kept;
 }
 
+// Whole clusters that run at once where each of their blocks has an SM of its own; asked for once.
+int lone_clusters() {
+  static const int clusters = [] {
+    cudaLaunchAttribute size{};
+    size.id = cudaLaunchAttributeClusterDimension;
+    size.val.clusterDim.x = kMaxRowBlocks;
+    size.val.clusterDim.y = 1;
+    size.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(kMaxRowBlocks);
+    config.blockDim = dim3(kRowThreads);
+    config.dynamicSmemBytes = crowding_bytes(1);
+    config.attrs = &size;
+    config.numAttrs = 1;
+    int count = 0;
+    check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(crowding_bytes(1))));
+    check(cudaOccupancyMaxActiveClusters(&count, top_p_threshold_kernel, &config));
+    return std::max(count, 1);
+  }();
+  return clusters;
+}
+
+// Shared memory that keeps blocks of long rows apart: the hardware packs clusters of 16 onto as few
+// SMs as hold them, where three blocks wait for one SM's additions. Blocks an SM: as few as let all
+// rows run at once. Memory alone is asked for, so a row's sums stay in their order.
+std::size_t spread_bytes(std::int64_t rows) {
+  const std::int64_t blocks_an_sm = (rows + lone_clusters() - 1) / lone_clusters();
+  return crowding_bytes(std::max(blocks_an_sm, std::int64_t{1}));
+}
+
 void launch_thresholds(const TopPParams<float>& p, float* least, cudaStream_t stream) {
   const std::int64_t part = most_block_weights(p.length);
   const bool staged = part <= kMaxSharedWeights;
   const unsigned blocks = static_cast<unsigned>(row_blocks(p.length));
   check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed,
                              1));
+  std::size_t bytes = staged ? static_cast<std::size_t>(part) * sizeof(float) : 0;
+  if (blocks == kMaxRowBlocks) {
+    bytes = std::max(bytes, spread_bytes(p.rows * p.lists));
+  }
   launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(p.rows * p.lists)),
                     .threads = kRowThreads,
                     .cluster = blocks,
-                    .shared_bytes = staged ? static_cast<std::size_t>(part) * sizeof(float) : 0,
+                    .shared_bytes = bytes,
                     .stream = stream},
                    top_p_threshold_kernel, p, least, staged);
 }
