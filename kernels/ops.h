@@ -341,23 +341,31 @@ struct Truncation {
 // pass over the logits. kSigmoid: tests and redraws by sigmoids instead of softmax; lossy.
 enum class SpecSampleVariant { kBaseline, kExact, kSigmoid };
 
+// sigmoid((z / T - alpha) / (beta - alpha)); the paper's (Optimized Speculative Sampling, section
+// 3.2), where nobody says others.
+struct SigmoidEnds {
+  double alpha = -1e3, beta = 1e3;
+
+  bool operator==(const SigmoidEnds&) const = default;
+};
+
 // Speculative sampling of a chain (Optimized Speculative Sampling, section 3). Rules: README.md of
 // kernels/spec_sample (the door).
 template <class T>
 struct SpecSampleParams {
   SpecSampleVariant variant = SpecSampleVariant::kExact;
-  std::int64_t samples = 1, gamma = 0, vocab = 0;  // R, gamma, V
-  double temperature = 1.0;                        // kSigmoid: above 0
-  double alpha = -1e3, beta = 1e3;   // kSigmoid: sigmoid((z / T - alpha) / (beta - alpha))
-  const T* target_logits = nullptr;  // [B, gamma + 1, V]
-  const T* draft_logits = nullptr;   // [B, gamma, V]
-  const std::int32_t* draft_tokens = nullptr;  // [B, R, gamma]
-  const SumOf<T>* uniforms = nullptr;          // [B, R, gamma + 1]
-  std::int32_t* accepted = nullptr;            // [B, R]
-  std::int32_t* tokens = nullptr;              // [B, R, gamma + 1], -1 after the last
-  SumOf<T>* tau = nullptr;                     // [B, R, gamma]
-  std::int64_t batch = 1;                      // B sequences, of R samples each
-  Truncation truncation = {};                  // of both models' rows
+  std::int64_t samples = 1, gamma = 0, vocab = 0;                 // R, gamma, V
+  double temperature = 1.0;                                       // kSigmoid: above 0
+  double alpha = SigmoidEnds{}.alpha, beta = SigmoidEnds{}.beta;  // kSigmoid
+  const T* target_logits = nullptr;                               // [B, gamma + 1, V]
+  const T* draft_logits = nullptr;                                // [B, gamma, V]
+  const std::int32_t* draft_tokens = nullptr;                     // [B, R, gamma]
+  const SumOf<T>* uniforms = nullptr;                             // [B, R, gamma + 1]
+  std::int32_t* accepted = nullptr;                               // [B, R]
+  std::int32_t* tokens = nullptr;  // [B, R, gamma + 1], -1 after the last
+  SumOf<T>* tau = nullptr;         // [B, R, gamma]
+  std::int64_t batch = 1;          // B sequences, of R samples each
+  Truncation truncation = {};      // of both models' rows
 };
 
 enum class TreeSampleVariant { kBaseline, kExact };  // as SpecSampleVariant

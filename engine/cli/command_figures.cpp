@@ -94,6 +94,11 @@ void add_pair_step(engine::TimedPoint step, engine::FiguresInput& input) {
   }
 }
 
+// Timed; steps that draw their tokens are other work.
+bool is_greedy(const db::PointOverview& p) {
+  return p.median_ns && p.temperature == 0.0;
+}
+
 // Measured runs of that device: points of geometries, and of the pair.
 void read_timed(const db::Store& store, engine::FiguresInput& input) {
   std::vector<PairId> pairs = store.pairs();
@@ -109,7 +114,7 @@ void read_timed(const db::Store& store, engine::FiguresInput& input) {
             {.run_id = run.id, .workload = workload, .pair = pair.sha256, .only_ok = true});
         for (const db::PointOverview& p : of_pair.points) {
           of_pairs.insert(p.id);
-          if (p.median_ns && workload == WorkloadKind::kStep && pair.sha256 == input.pair.sha256) {
+          if (is_greedy(p) && workload == WorkloadKind::kStep && pair.sha256 == input.pair.sha256) {
             add_pair_step(timed_point(p, of_pair.words), input);
           }
         }
@@ -117,7 +122,7 @@ void read_timed(const db::Store& store, engine::FiguresInput& input) {
       const db::Overview all =
           store.overview({.run_id = run.id, .workload = workload, .only_ok = true});
       for (const db::PointOverview& p : all.points) {
-        if (p.median_ns && of_pairs.count(p.id) == 0) {
+        if (is_greedy(p) && of_pairs.count(p.id) == 0) {
           input.timed.push_back(timed_point(p, all.words));
         }
       }

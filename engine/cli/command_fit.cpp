@@ -13,6 +13,7 @@
 #include "engine/cli/evidence.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
+#include "engine/measure/sweep/sweep.h"
 #include "model/plan/planner.h"
 #include "model/plan/system_grid.h"
 
@@ -23,6 +24,7 @@ struct Options {
   std::string database, device, hardware, out, report, predict, model;
   std::optional<std::string> prior, elsewhere;
   std::int64_t context = 0;
+  double temperature = 0.0;
   std::optional<std::int64_t> draft_vocab;
   bool quick = false;
   bool afresh = false;
@@ -79,9 +81,11 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
   const engine::KnownPair known = known_pair(pair, options.database, model.device);
   engine::use_pair(known, pair, {}, /*names_acceptance=*/false, model);
   const bool own_steps = known.id && model.steps_pair == known.id->sha256;
+  model.temperature = options.temperature;
   const Strategy strategy = Strategy::parse(options.predict);
   std::string outside;
-  if (pair.target.attention == AttentionKind::kDense) {
+  if (pair.target.attention == AttentionKind::kDense ||
+      strategy.attention == AttentionMethod::kNsa) {
     outside = illegal_because(strategy, pair.target);
   }
   if (outside.empty() && strategy.draft.speculates() && !strategy.drafts_itself &&
@@ -120,6 +124,7 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
                    {"model", geometry},
                    {"times", own_steps || !other ? "own" : "borrowed"},
                    {"context_len", options.context},
+                   {"temperature", options.temperature},
                    {"time_us", us},
                    {"interval_us", {us * std::exp(-half), us * std::exp(half)}},
                    {"parts", parts_json(parts)}},
@@ -212,6 +217,10 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
       "answer with the step time of this strategy, at --context, launch by launch; refused outside "
       "the measured regimes");
   app.add_option("--context", options->context, "context length of --predict")->needs(predict);
+  app.add_option("--temperature", options->temperature,
+                 "of --predict: that the step's tokens are drawn at; 0, greedily, if left out")
+      ->needs(predict)
+      ->check(CLI::Range(0.0, engine::kMostTemperature));
   app.add_option("--model", options->model,
                  "geometry of --predict: demo, nsa-1b, nsa-8b, each also with its draft's tokens "
                  "(nsa-1b:v32000), or the folder of a trained pair; the fitted one if left out")

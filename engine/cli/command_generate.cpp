@@ -277,12 +277,12 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
                  "of those from the fewest that have this probability together (1: all)");
   app.add_option("--min-p", request->truncation.min_p,
                  "of those from what is at least this share of the likeliest (0: all)");
-  app.add_option("--sigmoid-alpha", request->alpha,
+  app.add_option("--sigmoid-alpha", request->sigmoid.alpha,
                  "of sampling=sigmoid: sigmoid((z / T - alpha) / (beta - alpha)); -1000");
-  app.add_option("--sigmoid-beta", request->beta, "above alpha; 1000");
+  app.add_option("--sigmoid-beta", request->sigmoid.beta, "above alpha; 1000");
   app.add_flag("--adapt-gamma", request->adapts_length,
-               "chains draft 5 tokens at first, two more after a step that accepts all, one fewer "
-               "after any other, at most the strategy's");
+               "every strategy with gamma=adapt: chains draft 5 tokens at first, two more after a "
+               "step that accepts all, one fewer after any other, at most the strategy's");
   app.add_option("--backend", request->backend, "cpu, cuda or auto");
   app.add_option("--dtype", request->dtype,
                  "f32, bf16 (cuda) or f64 (cpu); if left out, on a GPU bf16 where the weights are "

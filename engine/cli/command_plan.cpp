@@ -89,7 +89,6 @@ PlanOptions plan_options(const Options& options) {
     throw Error(ExitCode::kUsage, engine::formatted("--temperature takes 0 to %g, 0 for greedy",
                                                     engine::kMostTemperature));
   }
-  out.temperature = options.temperature;
   return out;
 }
 
@@ -168,6 +167,7 @@ Answer run_plan(const Options& options) {
   grounds.unused = engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate,
                                     fit, options.temperature);
   choose_acceptance(options, pair.is_pair(), fit);
+  fit.temperature = options.temperature;
   wanted = engine::follow_pair(grounds, fit,
                                {.buckets = options.buckets.has_value(),
                                 .classes = options.precision.has_value(),

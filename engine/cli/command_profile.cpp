@@ -275,12 +275,15 @@ void refuse_quality_options(const Options& options, const Work& work, bool is_si
         "--quality, --tasks, --questions, --quality-seconds and --dense are of the sweep pair on "
         "this machine");
   }
-  if (!options.temperatures.empty() &&
-      (asks || options.quality == "only" || !work.at_hand || is_simulated)) {
+  if (!options.temperatures.empty() && (!work.at_hand || is_simulated)) {
     throw Error(ExitCode::kUsage,
-                "--temperature is of the sweep pair on this machine, and measures what texts yield "
-                "alone: leave out --quality only, --tasks, --questions, --quality-seconds and "
-                "--dense");
+                "--temperature is of the sweep pair on this machine; other sweeps say their own "
+                "under the key 'temperature'");
+  }
+  if (!options.temperatures.empty() && (asks || options.quality == "only")) {
+    throw Error(ExitCode::kUsage,
+                "--temperature measures what sampled texts yield and no quality: leave out "
+                "--quality only, --tasks, --questions, --quality-seconds and --dense");
   }
   if (options.quality == "none" && asks) {
     throw Error(ExitCode::kUsage,
@@ -526,8 +529,8 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
   app.add_option("--demo", options->demo, "folder that holds both, as nsa/ and prompts/")
       ->excludes(model);
   app.add_option("--temperature", options->temperatures,
-                 "of --sweep pair: only what texts yield that are sampled at this temperature; may "
-                 "be given more than once")
+                 "of --sweep pair: only what texts yield that are sampled at this temperature, and "
+                 "on a GPU steps that draw; may be given more than once")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Range(1e-3, engine::kMostTemperature));

@@ -75,7 +75,6 @@ PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
   }
   options.schedules = engine::planned_schedules(scope.schedules, target);
   options.requests = scope.requests.value_or(options.requests);
-  options.temperature = scope.temperature;
   return options;
 }
 
@@ -153,6 +152,7 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
   basis->model = model;
   basis->scope = scope;
   basis->fit = plan.fit->model;
+  basis->fit.temperature = scope.temperature;
   const engine::PairShape shape = engine::pair_shape(model, {}, plan.kept, store.path());
   if (shape.target.attention == AttentionKind::kDense) {
     throw Error(ExitCode::kAnswerNo, shape.target.name +

@@ -29,7 +29,7 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kWarpKeys = 32;  // positions of a warp at once
 constexpr int kBlockRows = 8;  // queries of a block
 constexpr int kMostHeads = 64;
-constexpr std::int64_t kMostBlocks = 264;  // two on each SM of an H100 or H200
+constexpr std::int64_t kSmBlocks = 2;  // on each SM
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
 // 16 bytes of a key are two k-steps of 16 products for four lanes.
@@ -176,7 +176,7 @@ void enqueue(const IndexScoresParams<Bf16>& p, cudaStream_t stream) {
                              static_cast<int>(bytes)));
   const std::int64_t tiles = (p.length + kWarpKeys - 1) / kWarpKeys;
   // Few positions: a warp a block, so that they spread over the chip.
-  const std::int64_t blocks = std::min(tiles, kMostBlocks);
+  const std::int64_t blocks = std::min(tiles, kSmBlocks * multiprocessors());
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((p.rows + kBlockRows - 1) / kBlockRows));
   kernel<<<grid, kThreads, bytes, stream>>>(p);

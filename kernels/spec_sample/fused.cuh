@@ -28,7 +28,6 @@ namespace versieve::kernels {
 namespace {
 
 constexpr int kPickThreads = 128;
-constexpr std::int64_t kSms = 132;  // of an H100 or H200
 
 // Blocks of 512 threads of an SM, and so registers.
 constexpr int chain_blocks(ChainForm form, int rounds) {
@@ -137,11 +136,12 @@ void launch_stream(const ChainSetting<T>& a, const LaunchContext& context) {
                           context.observer);
   const std::int64_t rows = a.s.batch * (2 * a.s.gamma + 1);
   const std::int64_t blocks = (rows * a.cut.chunks + kMaxTiles - 1) / kMaxTiles;
-  launch_dependent({.grid = dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks, kSms))),
-                    .threads = kClusterLawThreads,
-                    .shared_bytes = kStreamBytes,
-                    .stream = context.stream},
-                   spec_stats_kernel<T, kRounds>, a, stats);
+  launch_dependent(
+      {.grid = dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks, multiprocessors()))),
+       .threads = kClusterLawThreads,
+       .shared_bytes = kStreamBytes,
+       .stream = context.stream},
+      spec_stats_kernel<T, kRounds>, a, stats);
   const unsigned cluster = cluster_blocks(a.cut);
   check(cudaFuncSetAttribute(spec_end_kernel<T, kRounds>,
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1));

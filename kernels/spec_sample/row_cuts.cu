@@ -22,7 +22,7 @@ namespace {
 constexpr int kCutThreads = 512;
 constexpr int kCutBins = 1024;
 constexpr int kCutBlocks = 16;          // of a row's cluster, at most
-constexpr int kBusyBlocks = 2 * 132;    // of a launch
+constexpr int kBusyBlocks = 2;          // of a launch, on each SM
 constexpr float kUnit = 1099511627776;  // 2^40, of the largest weight
 
 using Measure = unsigned long long;
@@ -307,7 +307,7 @@ __global__ void __launch_bounds__(kCutThreads, 2)
 
 unsigned blocks_of(std::int64_t rows) {
   unsigned blocks = kCutBlocks;
-  while (blocks > 1 && rows * blocks > kBusyBlocks) {
+  while (blocks > 1 && rows * blocks > std::int64_t{kBusyBlocks} * multiprocessors()) {
     blocks /= 2;
   }
   return blocks;

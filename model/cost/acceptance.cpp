@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "model/cost/adapted_chain.h"
 #include "model/words/assert.h"
 
 namespace versieve {
@@ -275,6 +276,9 @@ AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& str
   if (!strategy.draft.speculates()) {
     out.source = Provenance::kMeasured;  // one token a step, by definition
     return out;
+  }
+  if (strategy.adapts_length) {
+    return adapted_tokens(model, strategy, context_low, context_high);
   }
   out = mean_tokens(model, strategy, context_low, context_high);
   add_texts(model, strategy.draft, nearest(model, context_low, context_high), out);

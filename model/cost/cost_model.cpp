@@ -301,8 +301,14 @@ double host_wait_us(double host_trips, const CostParameters& parameters,
              : 0.0;
 }
 
+RunConditions conditions_of(const StepWork& step, RunConditions conditions) {
+  conditions.launch = step.led_by_host ? LaunchMode::kStream : conditions.launch;
+  return conditions;
+}
+
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
-                 const CostParameters& parameters, const RunConditions& conditions) {
+                 const CostParameters& parameters, const RunConditions& fit_conditions) {
+  const RunConditions conditions = conditions_of(step, fit_conditions);
   StepCost total;
   const double waits = host_wait_us(step.host_trips, parameters, conditions);
   total.time_us = waits;

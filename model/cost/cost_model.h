@@ -59,6 +59,8 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
 // Time in which a step waits `host_trips` times for the host.
 double host_wait_us(double host_trips, const CostParameters& parameters,
                     const RunConditions& conditions);
+// How that step is enqueued among others that are enqueued so.
+RunConditions conditions_of(const StepWork& step, RunConditions conditions);
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions);
 

@@ -58,6 +58,7 @@ struct MeasuredStep {
   std::int64_t draft_vocab = 0;               // tokens that its draft proposes; 0: all
   std::string geometry;                       // its target: "nsa-8b", "dense-1b"
   double overlap = 0.6;                       // of its queries' blocks, as it was predicted
+  double temperature = 0.0;                   // that its tokens were drawn at; 0: greedily
 };
 
 // |log(predicted / measured)| that 90 % of the points of another system stay under, each predicted
@@ -108,6 +109,8 @@ struct FittedModel {
   std::vector<ChainShare> chain_shares;
   // Of another pair, in the place of what those do not say of SpecAttn; no part of it either.
   LentShares lent_shares;
+  // Of the texts whose steps are asked about, by which they choose tokens; no part of it either.
+  double temperature = 0.0;
 
   // Measured steps of that target, an NSA one.
   std::int64_t steps_of(std::string_view target) const;

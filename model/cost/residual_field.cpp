@@ -9,6 +9,7 @@
 #include "model/launches/fused_parts.h"
 #include "model/launches/nsa_shape.h"
 #include "model/launches/resa_decode.h"
+#include "model/launches/sampling.h"
 
 namespace versieve {
 namespace {
@@ -71,12 +72,14 @@ Regime step_regime(const StepShape& s) {
   if (s.target.attention == AttentionKind::kDense) {
     return {kDenseSteps,
             {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0),
-             logarithm(s.target.hidden, 4.0)}};
+             logarithm(s.target.hidden, 4.0), 0.0, 0.0,
+             s.sampling == SamplingAlgorithm::kGreedy ? 0.0 : 1.0}};
   }
   Regime regime{s.form == NsaForm::kFused ? 4 : 5, shared_axes(s)};
   regime.family += s.recorded ? 0 : 2;
   regime.family += s.one_launch ? kOneLaunchFamilies : 0;
   regime.family += is_small_pair(s.draft, s.target.vocab) ? kSmallPairFamilies : 0;
+  regime.at[5] = s.sampling == SamplingAlgorithm::kGreedy ? 0.0 : 1.0;
   const double layers = static_cast<double>(std::max<std::int64_t>(1, s.target.layers));
   regime.at[6] = static_cast<double>(s.reuse_layers) / layers;
   regime.at[7] = std::log(1.0 + static_cast<double>(s.tree.depth)) / std::log(4.0);
@@ -120,13 +123,15 @@ Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows) {
       {logarithm(length, 4.0), logarithm(rows, 4.0), logarithm(c.k, 8.0), c.hint.value_or(0.0)}};
 }
 
-Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes) {
+Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
+                       std::int64_t element_bytes) {
   // The sigmoid test is a launch of the exact one's.
   const bool sigmoid = c.algorithm == SamplingAlgorithm::kSigmoid;
   const int algorithm = static_cast<int>(sigmoid ? SamplingAlgorithm::kExact : c.algorithm);
   return {kSamplingFamilies + 2 * algorithm + (c.width > 0 ? 1 : 0),
-          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples * c.batch, 4.0),
-           (sigmoid ? 0.5 : 0.0) + (c.cuts() ? 2.0 : 0.0)}};
+          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples, 4.0),
+           (sigmoid ? 0.5 : 0.0) + (c.cuts() ? 2.0 : 0.0), logarithm(element_bytes, 4.0),
+           logarithm(c.batch, 4.0)}};
 }
 
 double distance(const Regime& a, const Regime& b) {
@@ -177,6 +182,21 @@ void correct_dense_attention(const StepShape& shape, const ResidualField& field,
   for (std::size_t i = 0; i < work.count; ++i) {
     if (work.work[i].layer != LayerKind::kNone) {
       work.work[i].time_factor *= factor;
+    }
+  }
+}
+
+void correct_sampler(const StepShape& s, const ResidualField& field, StepWork& work) {
+  const bool own_vocabulary = s.draft.vocab < s.target.vocab;
+  const SamplingCase c{.algorithm = s.sampling,
+                       .width = draws_chain(s.tree, s.sampling, own_vocabulary)
+                                    ? 0
+                                    : std::max<std::int64_t>(1, s.tree.width)};
+  const double factor =
+      std::exp(field.at(sampling_regime(c, s.target.vocab, s.num_queries, s.element_bytes)));
+  for (std::size_t i = 0; i < work.count; ++i) {
+    if (is_sampler(work.work[i].kind) && work.work[i].phase == Phase::kAcceptance) {
+      work.work[i].time_factor = factor;
     }
   }
 }

@@ -14,8 +14,9 @@
 namespace versieve {
 
 // Axes of a regime, each in units over which a correction keeps its sign: ln L, ln N, overlap,
-// ln C, approximate groups, warm cache, and for steps the share of reuse layers and the depth of
-// the tree, for attention how wide heads go through a group's list and the bytes of a token.
+// ln C, approximate groups, warm cache (of steps: tokens that are drawn), and for steps the share
+// of reuse layers and the depth of the tree, for attention how wide heads go through a group's list
+// and the bytes of a token.
 inline constexpr std::size_t kRegimeAxes = 8;
 
 struct Regime {
@@ -32,7 +33,8 @@ Regime dense_regime(const StepShape& shape);
 // Of one launch of ReSA's vanilla form, whose phases are launches of their own.
 Regime vanilla_regime(const StepShape& shape, LaunchKind kind);
 Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows);
-Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes);
+Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
+                       std::int64_t element_bytes);
 // Euclidean; families are infinitely far apart.
 double distance(const Regime& a, const Regime& b);
 
@@ -56,6 +58,8 @@ double residual_kernel(double distance_in_lengths);
 void correct_vanilla(const StepShape& shape, const ResidualField& field, StepWork& work);
 // The same of a target with a dense cache.
 void correct_dense_attention(const StepShape& shape, const ResidualField& field, StepWork& work);
+// Of the sampler that ends a step of speculative sampling.
+void correct_sampler(const StepShape& shape, const ResidualField& field, StepWork& work);
 // Sets the time factor of the attention launches of a step by the field.
 void correct_attention(const StepShape& shape, bool warm, const ResidualField& field,
                        StepWork& work);

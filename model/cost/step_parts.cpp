@@ -37,8 +37,9 @@ const char* name_of(LayerKind layer) {
 }
 
 void add_parts(const StepWork& step, const HardwareSpec& hardware, const CostParameters& parameters,
-               const RunConditions& conditions, double weight, double factor,
+               const RunConditions& fit_conditions, double weight, double factor,
                std::vector<StepPart>& parts) {
+  const RunConditions conditions = conditions_of(step, fit_conditions);
   const double rate = cold_read_rate(hardware).value_or(hardware.raw_bandwidth());
   const L2Pressure pressure = l2_pressure(step, hardware, parameters, conditions);
   for (const LaunchWork& work : step) {

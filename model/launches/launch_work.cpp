@@ -52,7 +52,8 @@ constexpr std::array<const char*, kLaunchKindCount> kNames = {"nsa_compressed",
                                                               "resa_score",
                                                               "resa_select",
                                                               "resa_attend",
-                                                              "resa_combine"};
+                                                              "resa_combine",
+                                                              "gumbel_noise"};
 
 }  // namespace
 

@@ -71,8 +71,9 @@ enum class LaunchKind {
   kResaSelect,
   kResaAttend,
   kResaCombine,
+  kGumbelNoise,  // of choices above temperature 0 (model/launches/top_logits.h)
 };
-inline constexpr std::size_t kLaunchKindCount = 48;
+inline constexpr std::size_t kLaunchKindCount = 49;
 // The kind of the launch that a phase is part of; of launches themselves.
 LaunchKind launch_of(LaunchKind kind);
 // A launch of ReSA's vanilla form.
@@ -134,6 +135,7 @@ struct StepWork {
   std::size_t count = 0;
   // Times that the host waits for a result before it goes on, where it leads the step (a stream).
   double host_trips = 0.0;
+  bool led_by_host = false;  // so it does, whatever the other steps of a fit do
 
   void add(const LaunchWork& launch);
   const LaunchWork* begin() const { return work.data(); }

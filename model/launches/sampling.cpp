@@ -43,6 +43,23 @@ void Sampler::add_steps(LaunchKind kind, const Traffic& t, double blocks, double
   out.add(work);
 }
 
+bool is_sampler(LaunchKind kind) {
+  return kind >= LaunchKind::kSpecSoftmax && kind <= LaunchKind::kTreeTests;
+}
+
+void add_step_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
+                       std::int64_t element_bytes, StepWork& out) {
+  StepWork alone;
+  add_sampling(c, vocab, nodes, element_bytes, false, alone);
+  const bool picks = c.width == 0 && chain_in_one_launch(vocab) &&
+                     !chain_grid(nodes - 1, c.samples, vocab, c.batch).votes();
+  for (const LaunchWork& launch : alone) {
+    if (launch.kind != LaunchKind::kSpecPick || picks) {
+      out.add(launch);
+    }
+  }
+}
+
 void add_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
                   std::int64_t element_bytes, bool cold, StepWork& out) {
   const Sampler sampler{.vocab = vocab, .element_bytes = element_bytes, .cold = cold, .out = out};

@@ -13,6 +13,12 @@ namespace versieve {
 void add_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
                   std::int64_t element_bytes, bool cold, StepWork& out);
 
+// The same as the end of a step, whose logits were just written: of a chain whose positions vote
+// without the launch that picks the first rejection.
+void add_step_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
+                       std::int64_t element_bytes, StepWork& out);
+bool is_sampler(LaunchKind kind);
+
 // What the launches of both share.
 inline constexpr double kSamplerLogits = 1024.0;  // of a block
 inline constexpr double kSamplerCluster = 16.0;   // blocks that share a row

@@ -13,6 +13,7 @@
 #include "model/launches/nsa_vanilla.h"
 #include "model/launches/rope_append.h"
 #include "model/launches/row_ops.h"
+#include "model/launches/sampling.h"
 #include "model/launches/top_logits.h"
 #include "model/launches/tree_attention.h"
 #include "model/words/assert.h"
@@ -53,7 +54,8 @@ struct Captures {
 Captures captures_of(const StepShape& s) {
   Captures captures;
   const std::int64_t* const first = s.draft.capture_layers;
-  for (const std::int64_t* layer = first; s.tree.speculates() && layer != first + 3; ++layer) {
+  const bool keeps = s.drafts && s.tree.speculates();
+  for (const std::int64_t* layer = first; keeps && layer != first + 3; ++layer) {
     const bool copied = *layer == 0 || std::find(first, layer, *layer) != layer;
     (copied ? captures.copied : captures.written) += 1.0;
   }
@@ -118,6 +120,52 @@ DraftRun draft_run(const StepShape& s) {
           .level_rows = (grown.rows * grown.passes - 1.0) / at_least_one(grown.passes - 1.0)};
 }
 
+// The `k` best tokens of each row, by the noise that draft and target share where they do.
+void add_best(const StepShape& s, const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase,
+              StepWork& out) {
+  if (s.sampling == SamplingAlgorithm::kCoupled) {
+    add_gumbel_top(pass, vocab, k, phase, out);
+  } else {
+    add_top_logits(pass, vocab, k, phase, out);
+  }
+}
+
+bool draws_chain(const StepShape& s) {
+  return versieve::draws_chain(s.tree, s.sampling, s.draft.vocab < s.target.vocab);
+}
+
+// A draw from the draft's own law, whose logits are kept for the test, each in the place of the
+// target's token.
+void add_draw(const StepShape& s, const Pass& pass, StepWork& out) {
+  const std::int64_t vocab = s.draft.vocab;
+  Pass row = pass;
+  row.rows = number(s.requests) * (vocab < s.target.vocab ? number(vocab) : 1.0);
+  add_copy(row, 1.0, vocab < s.target.vocab ? 1 : vocab, TrafficTerm::kDraft, out);
+  const std::size_t first = out.count;
+  add_step_sampling({}, vocab, 1, s.element_bytes, out);
+  for (std::size_t i = first; i < out.count; ++i) {
+    out.work[i].phase = Phase::kDraft;
+    out.work[i].launches *= pass.times * number(s.requests);
+  }
+}
+
+// What the target says of the tree: its best tokens, or the test of speculative sampling.
+void add_acceptance(const StepShape& s, StepWork& out) {
+  const bool tests = s.sampling == SamplingAlgorithm::kBaseline ||
+                     s.sampling == SamplingAlgorithm::kExact ||
+                     s.sampling == SamplingAlgorithm::kSigmoid;
+  if (!tests) {
+    const Pass once{.rows = step_rows(s), .element_bytes = s.element_bytes};
+    add_best(s, once, s.target.vocab, 1, Phase::kAcceptance, out);
+    return;
+  }
+  const std::int64_t width = draws_chain(s) ? 0 : std::max<std::int64_t>(1, s.tree.width);
+  const std::size_t first = out.count;
+  add_step_sampling({.algorithm = s.sampling, .width = width}, s.target.vocab, s.num_queries,
+                    s.element_bytes, out);
+  widen_from(first, number(s.requests), false, out);  // a launch a request, as the engine does
+}
+
 // Attention over `nodes` draft nodes and the window, then the rest of the layer and the head.
 void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, bool joint,
                      StepWork& out) {
@@ -125,7 +173,11 @@ void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, bool jo
   add_draft_attention(s, pass, nodes, joint, out);
   add_output_and_mlp(pass, d.num_heads * d.head_dim, d.hidden, d.intermediate, out);
   add_linear(pass, d.hidden, d.vocab, LinearOutput::kPlain, out);
-  add_top_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
+  if (draws_chain(s)) {
+    add_draw(s, pass, out);
+  } else {
+    add_best(s, pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
+  }
 }
 
 // Queries, keys and values of the newest tokens, then the newest one's output.
@@ -143,9 +195,10 @@ void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepW
   add_draft_layer(s, one, 1.0, false, out);
 }
 
-// Of a recorded step of one request, in bf16, where the engine does so.
+// Of a recorded greedy step of one request, in bf16, where the engine does so.
 bool drafts_at_once(const StepShape& s) {
   return s.recorded && s.requests == 1 && s.element_bytes == 2 &&
+         s.sampling == SamplingAlgorithm::kGreedy &&
          drafts_in_one_launch(s.draft, s.target.vocab, s.tree);
 }
 
@@ -234,7 +287,7 @@ void add_step(const StepShape& s, double growth, StepWork& out) {
       !s.one_launch || (s.requests == 1 && s.num_queries == 1 && s.form == NsaForm::kFused &&
                         s.target.attention == AttentionKind::kNsa),
       "one launch runs the layers of one token");
-  if (s.tree.speculates()) {
+  if (s.drafts && s.tree.speculates()) {
     add_draft(s, out);
   }
   const auto of_requests = [&](auto add) {
@@ -246,8 +299,7 @@ void add_step(const StepShape& s, double growth, StepWork& out) {
     of_requests(add_finish_tree);
   }
   add_target(s, growth, out);
-  const Pass once{.rows = step_rows(s), .element_bytes = s.element_bytes};
-  add_top_logits(once, s.target.vocab, 1, Phase::kAcceptance, out);
+  add_acceptance(s, out);
   if (s.recorded) {
     of_requests(add_accept_tree);
     of_requests(add_commit_path);

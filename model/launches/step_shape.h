@@ -31,6 +31,7 @@ struct StepShape {
   LlmShape target;
   DraftShape draft;
   DraftChoice tree;              // one node: autoregressive, no draft
+  bool drafts = true;            // by the head, as part of the step; else its draft is another's
   std::int64_t context_len = 0;  // L
   std::int64_t num_queries = 1;  // N
   std::int64_t refresh_layers = 0;
@@ -49,6 +50,7 @@ struct StepShape {
   GroupMode group_mode = GroupMode::kExact;
   // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
   bool recorded = false;
+  SamplingAlgorithm sampling = SamplingAlgorithm::kGreedy;  // how draft and target choose tokens
   // All layers in one launch. REQUIRES: one request and query of an NSA target, fused.
   bool one_launch = false;
   // B: requests that the step takes at once, all as this shape says: each of context_len tokens and

@@ -37,4 +37,15 @@ void add_top_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase pha
                     k > 1 ? steps + kMeetings : steps));
 }
 
+// A block perturbs 1,024 logits of a row.
+void add_gumbel_top(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out) {
+  const double blocks = std::ceil(number(vocab) / kRowElementsPerStep);
+  out.add(streaming(LaunchKind::kGumbelNoise, phase, p.times,
+                    traffic::gumbel_noise(p.whole_rows(), vocab, p.element_bytes), p.rows * blocks,
+                    1.0));
+  Pass perturbed = p;
+  perturbed.element_bytes = kF32Bytes;
+  add_top_logits(perturbed, vocab, k, phase, out);
+}
+
 }  // namespace versieve

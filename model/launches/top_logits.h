@@ -16,12 +16,16 @@ namespace traffic {
 
 Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                    std::int64_t element_bytes);
-// Each logit read, the perturbed one written in f32 (kernels/gumbel_top).
+// Each logit read, the perturbed one written in f32, before the largest are looked for in those
+// (kernels/gumbel_top).
 Traffic gumbel_noise(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);
 
 }  // namespace traffic
 
 void add_top_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase,
+                    StepWork& out);
+// The same of perturbed rows.
+void add_gumbel_top(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase,
                     StepWork& out);
 
 }  // namespace versieve

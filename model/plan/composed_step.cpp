@@ -1,5 +1,6 @@
 #include "model/plan/composed_step.h"
 
+#include "model/cost/adapted_chain.h"
 #include "model/launches/step_shape.h"
 
 namespace versieve {
@@ -11,10 +12,29 @@ StepShape step_shape(const Strategy& strategy, const LlmShape& target, const Dra
   shape.overlap = overlap;
   share_in_order(fit, strategy.order, shape);
   shape.form = fit.priced_form();
-  shape.recorded = fit.conditions.launch == LaunchMode::kGraph;
+  const double temperature = strategy.sampling ? 1.0 : fit.temperature;
+  shape.sampling = sampling_at(strategy, temperature);
+  shape.recorded =
+      fit.conditions.launch == LaunchMode::kGraph && !is_led_by_host(strategy, temperature);
   shape.requests = requests;
   shape.one_launch = requests == 1 && fit.prices_one_launch(strategy, target, context_len);
   return shape;
+}
+
+std::vector<DraftedLength> drafted_lengths(const Strategy& strategy, const FittedModel& fit,
+                                           std::int64_t context_len) {
+  if (!strategy.adapts_length || strategy.drafts_itself || fit.acceptance.positional.empty()) {
+    return {{strategy, 1.0}};
+  }
+  const std::vector<double> share =
+      adapted_lengths(fit.acceptance, strategy, context_len - 1, context_len);
+  std::vector<DraftedLength> out;
+  for (std::size_t i = 0; i < share.size(); ++i) {
+    Strategy s = strategy;
+    s.draft = chain_of(static_cast<std::int64_t>(i) + 1);
+    out.push_back({s, share[i]});
+  }
+  return out;
 }
 
 void share_in_order(const FittedModel& fit, Traversal order, StepShape& shape) {

@@ -11,7 +11,8 @@
 
 namespace versieve {
 
-// `requests`: that the step takes at once, all as this one.
+// `requests`: that the step takes at once, all as this one. Tokens are chosen as texts of the fit's
+// temperature are; a strategy that names a sampler runs above 0, and is priced there.
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
                      std::int64_t context_len, double overlap, const FittedModel& fit,
                      std::int64_t requests = 1);
@@ -19,6 +20,15 @@ StepShape step_shape(const Strategy& strategy, const LlmShape& target, const Dra
 // What groups of that order share as the fit's pair showed it near that context; groups of one, and
 // fits without a pair, leave the shape as it is.
 void share_in_order(const FittedModel& fit, Traversal order, StepShape& shape);
+
+// How often a step drafts each length from 1 on, of a chain whose length follows what is accepted
+// near that context; of others their own alone. Where nobody counted the pair's tokens: its whole.
+struct DraftedLength {
+  Strategy strategy;  // that drafts so much
+  double share = 1.0;
+};
+std::vector<DraftedLength> drafted_lengths(const Strategy& strategy, const FittedModel& fit,
+                                           std::int64_t context_len);
 
 void add_scaled(const StepCost& cost, double weight, StepCost& sum);
 void scale_time(double factor, StepCost& cost);
@@ -35,6 +45,19 @@ class StepSink {
   virtual ~StepSink() = default;
   // Launches that a step has `weight` times, their times multiplied by `factor`.
   virtual void take(const StepWork& work, double weight, double factor) = 0;
+};
+
+// A share of what is taken, into another sink.
+class WeightedSink : public StepSink {
+ public:
+  WeightedSink(StepSink& sink, double share) : sink_(sink), share_(share) {}
+  void take(const StepWork& work, double weight, double factor) override {
+    sink_.take(work, weight * share_, factor);
+  }
+
+ private:
+  StepSink& sink_;
+  double share_;
 };
 
 class StepSum : public StepSink {

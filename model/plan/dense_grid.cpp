@@ -4,6 +4,7 @@
 #include <map>
 
 #include "model/plan/system_grid.h"
+#include "model/plan/tuple_grid.h"
 #include "model/words/error.h"
 
 namespace versieve {
@@ -17,6 +18,10 @@ std::vector<Strategy> dense_space(const LlmShape& target) {
       s.attention = AttentionMethod::kDense;
       space.push_back(s);
     }
+  }
+  for (Strategy s : adapted_chains({"F*"})) {
+    s.attention = AttentionMethod::kDense;
+    space.push_back(s);
   }
   add_self_drafted(space);
   return space;

@@ -20,7 +20,9 @@ bool reads_dense_cache(const Strategy& strategy) {
   return strategy.attention != AttentionMethod::kNsa;
 }
 
-// All ranks of the cell's own target, and its plain decoding where the rule wants one.
+// All ranks of the cell's own target, and its plain decoding where the rule wants one. A tuple
+// whose steps the host leads would have it lead all others' too: such are left out behind one that
+// is recorded.
 GuardedBucket whole_cell(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
                          GuardRule rule) {
   const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
@@ -28,8 +30,10 @@ GuardedBucket whole_cell(const PlanTable& table, std::int64_t bucket, PrecisionC
   const bool dense = std::any_of(entries.begin(), entries.end(), [](const PlanEntry* e) {
     return reads_dense_cache(e->evaluation.strategy);
   });
+  const bool led = !entries.empty() && entries.front()->evaluation.strategy.adapts_length;
   for (const PlanEntry* e : entries) {
-    if (reads_dense_cache(e->evaluation.strategy) == dense) {
+    const Strategy& strategy = e->evaluation.strategy;
+    if (reads_dense_cache(strategy) == dense && (led || !strategy.adapts_length)) {
       add(e->evaluation, out);
     }
   }

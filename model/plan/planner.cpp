@@ -47,7 +47,7 @@ double overlap_at(const FittedModel& fit, std::int64_t context_len) {
 }
 
 bool is_priced_as_nsa(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kNsa && !strategy.sampling;
+  return strategy.attention == AttentionMethod::kNsa;
 }
 
 Strategy attending(const Strategy& strategy, AttentionMethod method) {
@@ -105,7 +105,7 @@ class Planner {
     table_.acceptance_origin = fit.acceptance.origin;
     table_.acceptance_note = fit.acceptance.note;
     table_.requests = options_.requests;
-    table_.temperature = options_.temperature;
+    table_.temperature = fit.temperature;
     table_.texts_note = text_of(fit.acceptance.texts);
     table_.sources = sources_of(fit);
     table_.dtype = name_of(fit.dtype);
@@ -163,11 +163,40 @@ class Planner {
     for (const PrecisionClass precision : options_.classes) {
       const std::vector<Strategy> all = versieve::systems_of(precision, target_, options_);
       const WithinLoss within = within_loss(all, options_);
-      systems_of_[static_cast<std::size_t>(precision)] = kept_of(all, within);
+      std::vector<Strategy>& kept = systems_of_[static_cast<std::size_t>(precision)];
+      kept = kept_of(all, within);
       if (!all.empty() && unpriced_because(precision, fit_, options_.buckets[0].low + 1).empty()) {
         add_excluded(within.excluded, table_.excluded);
+        leave_out_slow_sigmoids(kept);
       }
     }
+  }
+
+  // Sigmoids lose what a text is, and are worth it where the whole of their sampler is faster.
+  void leave_out_slow_sigmoids(std::vector<Strategy>& tuples) {
+    std::erase_if(tuples, [this](const Strategy& s) {
+      if (!keeps_by_sigmoid(s) || systems_.sampler_times(s).gains()) {
+        return false;
+      }
+      slowest_sigmoids_ = s;
+      table_.excluded.push_back({"sampling=sigmoid of a chain of " +
+                                     std::to_string(s.draft.levels()) + ": " +
+                                     systems_.sampler_times(s).text(),
+                                 1});
+      return true;
+    });
+  }
+
+  // Why no tuple of a class that is priced and that the pair can run is left, or an empty text.
+  std::string left_out_because(PrecisionClass precision) const {
+    if (!systems_of_[static_cast<std::size_t>(precision)].empty() || !slowest_sigmoids_ ||
+        precision != PrecisionClass::kApproxSampling) {
+      return {};
+    }
+    return std::string(name_of(precision)) +
+           " is empty: sampling=sigmoid ranks where its sampler is faster than the exact one, and "
+           "of no planned chain it is; of the longest, " +
+           slowest_sigmoids_->text() + ", " + systems_.sampler_times(*slowest_sigmoids_).text();
   }
 
   // By hashes alone, so that no plan counts another pair's numbers among the pair's own.
@@ -315,6 +344,9 @@ class Planner {
       reason = std::string(name_of(precision)) +
                " is not planned: this pair can run none of its "
                "tuples";
+    }
+    if (reason.empty()) {
+      reason = left_out_because(precision);
     }
     if (!reason.empty()) {
       table_.unavailable.push_back({bucket, precision, reason});
@@ -486,6 +518,7 @@ class Planner {
   const SystemPricer& systems_;
   const FittedModel& fit_;
   std::array<std::vector<Strategy>, kPrecisionClassCount> systems_of_;
+  std::optional<Strategy> slowest_sigmoids_;  // the longest chain of those that are left out
   bool is_dense_;
   Strategy autoregressive_;
   Strategy fixed_;
@@ -543,8 +576,8 @@ std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const Hardwar
 }
 
 bool is_plain_chain(const Strategy& s) {
-  return s.draft.speculates() && !s.drafts_itself && s.draft.width == 1 && s.group_size == 1 &&
-         s.precision() == PrecisionClass::kStrict;
+  return s.draft.speculates() && !s.drafts_itself && !s.adapts_length && s.draft.width == 1 &&
+         s.group_size == 1 && s.precision() == PrecisionClass::kStrict;
 }
 
 std::vector<PrecisionClass> priced_classes(const FittedModel& fit) {
@@ -568,7 +601,10 @@ Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
   Candidates out;
   std::vector<Strategy>& runnable = out.strategies.emplace_back();
   std::map<std::string, std::int64_t> reasons;
-  for (const Strategy& s : enumerate_space(target, schedules)) {
+  std::vector<Strategy> space = enumerate_space(target, schedules);
+  const std::vector<Strategy> adapted = adapted_chains(schedules);
+  space.insert(space.end(), adapted.begin(), adapted.end());
+  for (const Strategy& s : space) {
     out.enumerated += 1;
     std::string reason = not_planned_because(s, target, fit.priced_form());
     if (reason.empty()) {
@@ -647,7 +683,7 @@ std::string intervals_text(const PlanTable& table) {
 
 std::string sampled_text(double temperature) {
   std::ostringstream text;
-  text << " at temperature " << temperature << ", in steps priced as greedy ones";
+  text << " at temperature " << temperature;
   return temperature > 0.0 ? text.str() : std::string();
 }
 

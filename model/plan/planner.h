@@ -59,7 +59,6 @@ struct PlanOptions {
   std::string pair_remark;     // a sentence about its evidence, or empty
   LossTerms loss;              // what lossy choices cost, and may cost
   std::int64_t requests = kUsualRequests;  // that intervals are of
-  double temperature = 0.0;                // that the acceptance planned with was sampled at
   // Requests at a time that are planned for, ascending from 1 (concurrency.h). Of several the
   // machine's memory is a limit.
   std::vector<std::int64_t> concurrency = {1};
@@ -253,7 +252,7 @@ bool is_of_dense_target(const PlanTable& table);
 std::string intervals_text(const PlanTable& table);
 // "demo-nsa on real text"; for a pair that was not measured here whose word its tokens are.
 std::string acceptance_text(const PlanTable& table);
-// " at temperature 0.6, in steps priced as greedy ones"; empty at 0.
+// " at temperature 0.6"; empty at 0.
 std::string sampled_text(double temperature);
 // Whose tokens a step these are; without a hash in tables older than it.
 PairId acceptance_pair(const PlanTable& table);

@@ -29,12 +29,17 @@ std::vector<std::int64_t> sampled_contexts(const std::vector<ContextBucket>& buc
 }
 
 // What accepted_tokens reads of a strategy.
-using YieldKey =
-    std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t, Traversal>;
+using YieldKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, std::string,
+                            std::int64_t, Traversal>;
 YieldKey yield_key(const Strategy& s) {
   const std::int64_t group = approximate_group(s);
-  return {s.draft.depth, s.draft.width, s.draft.nodes,
-          s.schedule,    group,         group > 1 ? s.order : Traversal::kBfs};
+  return {s.draft.depth,
+          s.draft.width,
+          s.draft.nodes,
+          s.adapts_length,
+          s.schedule,
+          group,
+          group > 1 ? s.order : Traversal::kBfs};
 }
 
 bool was_measured(const Strategy& strategy, const FittedModel& fit, const LlmShape& target) {
@@ -47,6 +52,16 @@ bool was_measured(const Strategy& strategy, const FittedModel& fit, const LlmSha
 using RegimeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, GroupMode, std::string>;
 RegimeKey regime_key(const Strategy& s) {
   return {s.draft.depth, s.draft.nodes, s.group_size, s.group_mode, s.schedule};
+}
+
+// The baselines, and what is no tree of the grid.
+std::vector<bool> priced_anyway(std::vector<bool> baselines,
+                                const std::vector<Strategy>& candidates,
+                                const std::vector<bool>& within) {
+  for (std::size_t i = 0; i < baselines.size(); ++i) {
+    baselines[i] = baselines[i] || (within[i] && candidates[i].adapts_length);
+  }
+  return baselines;
 }
 
 std::int64_t context_in(const ContextBucket& bucket, const FittedModel& fit) {
@@ -101,7 +116,7 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
   std::int32_t place = 0;  // both lists are in the order of the grid
   for (std::int32_t candidate = 0; candidate < count; ++candidate) {
     const Strategy& s = candidates[static_cast<std::size_t>(candidate)];
-    if (s.precision() != precision) {
+    if (s.precision() != precision || s.adapts_length) {
       continue;
     }
     while (place < size && !(space_.strategies()[static_cast<std::size_t>(place)] == s)) {
@@ -243,7 +258,7 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
   const WithinLoss within = within_loss(all_.of(0), options);
   const std::vector<AcceptedTokens> accepted = accepted_in(bucket, acceptance);
   const std::size_t own_classes = cells_.size() / options_.buckets.size();
-  std::vector<bool> marked = baselines_;
+  std::vector<bool> marked = priced_anyway(baselines_, all_.of(0), within.kept);
   for (const HardwareSpec& hardware : machines) {
     const StrategySpace::Times times = space_.times_on(hardware, draft);
     const Pricer pricer(fit, hardware, target_, draft);
@@ -282,7 +297,7 @@ PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
       .enumerated = all_.enumerated, .runnable = all_.runnable, .excluded = all_.excluded};
   add_excluded(within.excluded, best.excluded);
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
-    std::vector<bool> marked = baselines_;
+    std::vector<bool> marked = priced_anyway(baselines_, all_.of(b), within.kept);
     const Frame frame{.bucket = b,
                       .times = times,
                       .accepted = accepted[b],

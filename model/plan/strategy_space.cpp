@@ -111,6 +111,7 @@ StepShape StrategySpace::shape_of(const DraftChoice& tree, const Attention& atte
                      .group_size = attention.group_size,
                      .group_mode = attention.group_mode,
                      .recorded = fit_.conditions.launch == LaunchMode::kGraph,
+                     .sampling = sampling_at(Strategy{}, fit_.temperature),
                      .one_launch = attention.plain_reuse >= 0 &&
                                    fit_.prices_one_launch(Strategy{}, target_, context)};
   share_in_order(fit_, attention.order, shape);

@@ -30,9 +30,8 @@ double tokens_kept(double stays, std::int64_t depth) {
   return tokens;
 }
 
-// Priced as the greedy step of its target with a sampler beside it.
-bool tests_by_sampler(const Strategy& s) {
-  return s.attention == AttentionMethod::kNsa || s.sampling == SamplingAlgorithm::kSigmoid;
+bool keeps_by_sigmoid(const Strategy& s) {
+  return s.sampling == SamplingAlgorithm::kSigmoid;
 }
 
 std::string percent_text(double share) {
@@ -151,10 +150,18 @@ double SystemPricer::time_us(const Strategy& strategy, std::int64_t context,
 
 void SystemPricer::compose(const Strategy& strategy, std::int64_t context, double chosen_share,
                            StepSink& sink) const {
-  if (tests_by_sampler(strategy)) {
-    compose_sigmoids(strategy, context, sink);
+  if (strategy.attention == AttentionMethod::kNsa) {
+    own_.compose(strategy, context, accepted_overlap(fit_.acceptance, context - 1, context), sink);
     return;
   }
+  for (const DraftedLength& drafted : drafted_lengths(strategy, fit_, context)) {
+    WeightedSink weighted(sink, drafted.share);
+    compose_length(drafted.strategy, context, chosen_share, weighted);
+  }
+}
+
+void SystemPricer::compose_length(const Strategy& strategy, std::int64_t context,
+                                  double chosen_share, StepSink& sink) const {
   if (strategy.drafts_itself) {
     compose_self_drafted(strategy, context, sink);
     return;
@@ -168,7 +175,8 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, doubl
                 sink);
   if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
     const std::int64_t tokens = strategy.resa_rectify_every;
-    compose_dense({.context_len = context,
+    compose_dense({.strategy = {.sampling = SamplingAlgorithm::kGreedy},
+                   .context_len = context,
                    .queries = tokens,
                    .read = {.rewrites = true},
                    .weight = 1.0 / static_cast<double>(tokens),
@@ -179,17 +187,19 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, doubl
 
 void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
   Strategy strategy = step.strategy;
-  if (const LlmShape* model = draft_model_of(strategy)) {
-    compose_draft_model(step, *model, sink);
-    strategy.draft = {};
-  }
   StepShape shape = step_shape(strategy, dense_, dense_draft(), step.context_len,
                                StepShape{}.overlap, fit_, own_.concurrency());
+  if (const LlmShape* model = draft_model_of(strategy)) {
+    compose_draft_model(step, *model, sink);
+    shape.drafts = false;
+  }
   shape.num_queries = step.queries;
   shape.dense = step.read;
   StepWork work;
   add_step(shape, 1.0, work);
+  work.led_by_host = !shape.recorded;
   correct_dense_attention(shape, fit_.system_time, work);
+  correct_sampler(shape, fit_.system_time, work);
   sink.take(work, step.weight, step.factor * std::exp(fit_.system_time.at(step_regime(shape))));
 }
 
@@ -213,7 +223,7 @@ void SystemPricer::compose_self_drafted(const Strategy& strategy, std::int64_t c
                  .weight = static_cast<double>(strategy.draft.levels()),
                  .factor = measured_factor(sparse, context)},
                 sink);
-  compose_dense({.strategy = {.attention = AttentionMethod::kDense},
+  compose_dense({.strategy = {.attention = AttentionMethod::kDense, .sampling = strategy.sampling},
                  .context_len = context,
                  .queries = strategy.draft.nodes},
                 sink);
@@ -222,41 +232,38 @@ void SystemPricer::compose_self_drafted(const Strategy& strategy, std::int64_t c
 // A plain step of the model for each drafted token; the first also takes in what was committed.
 void SystemPricer::compose_draft_model(const DenseStep& step, const LlmShape& model,
                                        StepSink& sink) const {
-  const Strategy plain{.attention = AttentionMethod::kDense};
+  const Strategy plain{.attention = AttentionMethod::kDense, .sampling = step.strategy.sampling};
   StepShape shape = step_shape(plain, model, dense_draft(), step.context_len, StepShape{}.overlap,
                                fit_, own_.concurrency());
   StepWork work;
   add_step(shape, 1.0, work);
+  work.led_by_host = !shape.recorded;
   correct_dense_attention(shape, fit_.system_time, work);
   sink.take(work, step.weight * static_cast<double>(step.strategy.draft.levels()),
             std::exp(fit_.system_time.at(step_regime(shape))));
 }
 
-void SystemPricer::compose_sigmoids(const Strategy& strategy, std::int64_t context,
-                                    StepSink& sink) const {
-  Strategy greedy = strategy;
-  greedy.sampling.reset();
-  if (is_dense_target()) {
-    compose(greedy, context, 0.0, sink);
-  } else {
-    const double overlap = accepted_overlap(fit_.acceptance, context - 1, context);
-    own_.compose(greedy, context, overlap, sink);
-  }
-  take_sampler(SamplingAlgorithm::kSigmoid, strategy.draft.nodes, sink);
-}
-
-void SystemPricer::take_sampler(SamplingAlgorithm algorithm, std::int64_t nodes,
-                                StepSink& sink) const {
+double SystemPricer::sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes) const {
   StepWork sampler;
   const SamplingCase c{.algorithm = algorithm, .batch = own_.concurrency()};
-  add_sampling(c, target_.vocab, nodes, bytes_of(fit_.dtype), false, sampler);
-  sink.take(sampler, 1.0, std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, nodes))));
+  const std::int64_t bytes = bytes_of(fit_.dtype);
+  add_step_sampling(c, target_.vocab, nodes, bytes, sampler);
+  StepSum sum(priced());
+  sum.take(sampler, 1.0,
+           std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, nodes, bytes))));
+  return sum.cost().time_us;
 }
 
-double SystemPricer::sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes) const {
-  StepSum sum(priced());
-  take_sampler(algorithm, nodes, sum);
-  return sum.cost().time_us;
+std::string SystemPricer::SamplerTimes::text() const {
+  char out[96];
+  std::snprintf(out, sizeof out, "its sampler takes %.1f us, the exact one %.1f us", sigmoid_us,
+                exact_us);
+  return out;
+}
+
+SystemPricer::SamplerTimes SystemPricer::sampler_times(const Strategy& strategy) const {
+  return {sampler_us(SamplingAlgorithm::kSigmoid, strategy.draft.nodes),
+          sampler_us(SamplingAlgorithm::kExact, strategy.draft.nodes)};
 }
 
 // Steps of the same launches near that context, on the fit's machine and of the same target.
@@ -315,6 +322,7 @@ AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
   if (strategy.draft.speculates()) {
     Strategy draft;
     draft.draft = strategy.draft;
+    draft.adapts_length = strategy.adapts_length;
     out = accepted_tokens(fit_.acceptance, draft, bucket.low, bucket.high);
     out.log_error =
         draft_.own_acceptance ? out.log_error : std::hypot(out.log_error, kOtherTargetError);
@@ -354,18 +362,12 @@ std::string SystemPricer::self_note_of(const Strategy& s) const {
 }
 
 std::string SystemPricer::note_of(const Strategy& s) const {
-  if (tests_by_sampler(s)) {
+  if (keeps_by_sigmoid(s)) {
     char stays[32];
     std::snprintf(stays, sizeof stays, "%.4f", sigmoid_acceptance_of(s).value);
-    std::string note =
-        std::string("lossy: drafted tokens are accepted unseen (") + stays +
-        (is_of_measured_chain(s) ? ", measured of the pair" : ", assumed: the demo pair's") +
-        "), so the text is the draft's";
-    if (sampler_us(SamplingAlgorithm::kSigmoid, s.draft.nodes) >=
-        sampler_us(SamplingAlgorithm::kExact, s.draft.nodes)) {
-      note += "; its sampler is no faster than the exact one";
-    }
-    return note;
+    return std::string("lossy: drafted tokens are accepted unseen (") + stays +
+           (is_of_measured_chain(s) ? ", measured of the pair" : ", assumed: the demo pair's") +
+           "), so the text is the draft's; " + sampler_times(s).text();
   }
   if (s.drafts_itself) {
     return self_note_of(s);
@@ -373,7 +375,12 @@ std::string SystemPricer::note_of(const Strategy& s) const {
   const std::string acceptance = "acceptance of " + fit_.acceptance.pair;
   if (is_dense_target() && s.attention == AttentionMethod::kDense) {
     const std::string untimed = "no step of such a draft over a dense cache was timed";
-    return !s.draft.speculates() ? "" : (draft_.own_acceptance ? "" : acceptance + "; ") + untimed;
+    const std::string length =
+        s.adapts_length ? "; its length follows what is accepted, and the host leads its steps"
+                        : "";
+    return !s.draft.speculates()
+               ? ""
+               : (draft_.own_acceptance ? "" : acceptance + "; ") + untimed + length;
   }
   std::string note = "lossy: may change tokens";
   note += is_dense_target() ? "" : "; of the dense target " + dense_.name;

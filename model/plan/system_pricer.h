@@ -47,6 +47,15 @@ class SystemPricer {
   bool is_of_lent_share(const Strategy& strategy) const {
     return !is_of_measured_chain(strategy) && strategy.attention == AttentionMethod::kSpecAttn;
   }
+  // Of a chain that sigmoids test: what the whole of its sampler takes, and that of the exact one,
+  // by the launches that run (model/launches/sampling.h).
+  struct SamplerTimes {
+    double sigmoid_us = 0.0, exact_us = 0.0;
+
+    bool gains() const { return sigmoid_us < exact_us; }
+    std::string text() const;  // "its sampler takes 9.3 us, the exact one 9.0 us"
+  };
+  SamplerTimes sampler_times(const Strategy& strategy) const;
 
  private:
   // A step, or a share of one: `weight` of its cost.
@@ -71,12 +80,12 @@ class SystemPricer {
   // `chosen_share`: of the context, of SpecAttn alone.
   void compose(const Strategy& strategy, std::int64_t context, double chosen_share,
                StepSink& sink) const;
+  void compose_length(const Strategy& strategy, std::int64_t context, double chosen_share,
+                      StepSink& sink) const;
   void compose_dense(const DenseStep& step, StepSink& sink) const;
   void compose_self_drafted(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   void compose_draft_model(const DenseStep& step, const LlmShape& model, StepSink& sink) const;
-  void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
   // The launches of a chain's sampler alone.
-  void take_sampler(SamplingAlgorithm algorithm, std::int64_t nodes, StepSink& sink) const;
   double sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes) const;
   double period_factor(const Strategy& strategy, std::int64_t context) const;
   double measured_factor(const Strategy& strategy, std::int64_t context) const;

@@ -1,7 +1,9 @@
 // The grid of tuples that a plan goes over, and which of them it leaves out, with the reason.
 #include "model/plan/tuple_grid.h"
 
+#include "model/cost/adapted_chain.h"
 #include "model/plan/planner.h"
+#include "model/words/chain_length.h"
 
 namespace versieve {
 namespace {
@@ -81,6 +83,18 @@ std::vector<Strategy> enumerate_space(const LlmShape&, const std::vector<std::st
     add_variants(draft, schedules, space);
   }
   return space;
+}
+
+std::vector<Strategy> adapted_chains(const std::vector<std::string>& schedules) {
+  std::vector<Strategy> chains;
+  for (const std::int64_t depth : kDepths) {
+    for (const std::string& schedule : schedules) {
+      if (depth >= kFirstChainLength) {
+        chains.push_back({.draft = chain_of(depth), .schedule = schedule, .adapts_length = true});
+      }
+    }
+  }
+  return chains;
 }
 
 std::string not_planned_because(const Strategy& s, const LlmShape& target, NsaForm form) {

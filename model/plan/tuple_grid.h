@@ -4,6 +4,10 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
+
+#include "model/words/strategy.h"
 
 namespace versieve {
 
@@ -12,6 +16,10 @@ struct DraftGrid {
   std::span<const std::int64_t> depths, widths, nodes;
 };
 DraftGrid draft_grid();
+
+// Chains whose length follows what is accepted, of the grid's depths from the rule's first on:
+// NSA's, a schedule each.
+std::vector<Strategy> adapted_chains(const std::vector<std::string>& schedules);
 
 inline constexpr const char* kOnlyNsa = "only nsa is planned in this version";
 inline constexpr const char* kSigmoidUnknown =

@@ -17,6 +17,8 @@ constexpr double kOrderLogError = 0.02;
 // A step that was measured at one context tells the others of its bucket half of what the fit
 // misses (an assumption).
 constexpr double kOtherContexts = 0.5;
+// Of a step that draws its tokens and of which the greedy form alone was timed (an assumption).
+constexpr double kDrawnLogError = 0.02;
 
 // A number of two sources is what the weaker one is.
 Provenance source_of(Provenance accepted, Provenance latency) {
@@ -46,6 +48,10 @@ std::string note_of(const Strategy& strategy, const AcceptedTokens& accepted) {
   if (accepted.deeper) {
     note += std::string(note.empty() ? "" : "; ") +
             "deeper than any tree whose acceptance was measured";
+  }
+  if (strategy.adapts_length) {
+    note += std::string(note.empty() ? "" : "; ") +
+            "its length follows what is accepted, and the host leads its steps";
   }
   if (accepted.outside_data) {
     note += std::string(note.empty() ? "" : "; ") + "acceptance from the nearest context range";
@@ -98,12 +104,21 @@ double Pricer::batch_error(std::int64_t nodes) const {
 
 void Pricer::compose(const Strategy& strategy, std::int64_t context, double overlap,
                      StepSink& sink) const {
+  for (const DraftedLength& drafted : drafted_lengths(strategy, fit_, context)) {
+    compose_length(drafted, context, overlap, sink);
+  }
+}
+
+void Pricer::compose_length(const DraftedLength& drafted, std::int64_t context, double overlap,
+                            StepSink& sink) const {
   StepWork work;
   const StepShape shape =
-      step_shape(strategy, target_, draft_, context, overlap, fit_, concurrency_);
+      step_shape(drafted.strategy, target_, draft_, context, overlap, fit_, concurrency_);
   add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
+  work.led_by_host = !shape.recorded;
   correct_attention(shape, false, fit_.attention_time, work);
-  sink.take(work, 1.0, std::exp(fit_.step_time.at(step_regime(shape))));
+  correct_sampler(shape, fit_.system_time, work);
+  sink.take(work, drafted.share, std::exp(fit_.step_time.at(step_regime(shape))));
 }
 
 StepCost Pricer::predict(const Strategy& strategy, std::int64_t context, double overlap) const {
@@ -189,14 +204,23 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
   if (scaled_ || concurrency_ > 1) {
     return;
   }
+  // Of steps that draw the launches are the same at every temperature; where none was timed, greedy
+  // ones say what the prediction of the rest misses.
+  const auto is_of = [&](const MeasuredStep& m, bool draws) {
+    return same_models(m, target_, draft_) && same_launches(m.strategy, strategy, form_) &&
+           in_range(m.context_len, bucket.low, bucket.high) && (m.temperature > 0.0) == draws;
+  };
+  const bool draws =
+      fit_.temperature > 0.0 && std::any_of(fit_.steps.begin(), fit_.steps.end(),
+                                            [&](const MeasuredStep& m) { return is_of(m, true); });
+  const bool stands_in = fit_.temperature > 0.0 && !draws;
   double log_ratio = 0.0;
   double squares = 0.0;
   double sampling = 0.0;
   double count = 0.0;
   std::int64_t shortest = bucket.high, longest = bucket.low;
   for (const MeasuredStep& m : fit_.steps) {
-    if (same_models(m, target_, draft_) && same_launches(m.strategy, strategy, form_) &&
-        in_range(m.context_len, bucket.low, bucket.high)) {
+    if (is_of(m, draws)) {
       const double ratio = std::log(m.time_us / m.predicted_us);
       log_ratio += ratio;
       squares += ratio * ratio;
@@ -204,7 +228,7 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
       count += 1.0;
       shortest = std::min(shortest, m.context_len);
       longest = std::max(longest, m.context_len);
-      out.source = m.source;
+      out.source = stands_in ? out.source : m.source;
     }
   }
   if (count == 0.0) {
@@ -217,7 +241,7 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
     out.error.contexts = std::hypot(out.error.contexts, kOtherContexts * out.error.step);
   }
   scale_time(std::exp(mean), out.cost);
-  out.error.step = std::hypot(sampling, spread);
+  out.error.step = std::hypot(std::hypot(sampling, spread), stands_in ? kDrawnLogError : 0.0);
   out.other_order = false;  // these very launches were timed
 }
 

@@ -27,6 +27,7 @@ class Pricer {
          std::int64_t concurrency = 1);
 
   // By the fit alone: no measured step corrects it.
+  // A chain whose length follows what is accepted is the mean over its lengths.
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const;
   std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context, double overlap) const;
   void compose(const Strategy& strategy, std::int64_t context, double overlap,
@@ -64,6 +65,8 @@ class Pricer {
   };
 
   PricedOn priced() const { return {hardware_, parameters_, fit_.conditions}; }
+  void compose_length(const DraftedLength& drafted, std::int64_t context, double overlap,
+                      StepSink& sink) const;
   Latency latency_of(const Strategy& strategy, const ContextBucket& bucket) const;
   void apply_measured(const Strategy& strategy, const ContextBucket& bucket, Latency& out) const;
 

@@ -14,6 +14,7 @@ constexpr std::int64_t kMaxWidth = 64;
 constexpr std::int64_t kMaxNodes = 256;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;  // of n_min and n_local
 constexpr const char* kSelfDraft = "draft=resa:";
+constexpr const char* kAdaptedLength = "gamma=adapt";
 
 [[noreturn]] void refuse(std::string_view text, const std::string& reason) {
   throw Error(ExitCode::kUsage, "strategy '" + std::string(text) + "': " + reason);
@@ -230,6 +231,10 @@ void parse_option(std::string_view text, std::string_view part, Strategy& s) {
     s.form = NsaForm::kVanilla;
     return;
   }
+  if (part == kAdaptedLength) {
+    s.adapts_length = true;
+    return;
+  }
   if (part.starts_with(kSelfDraft)) {
     parse_self_draft(text, part, s);
     return;
@@ -237,7 +242,7 @@ void parse_option(std::string_view text, std::string_view part, Strategy& s) {
   refuse(text, "the option '" + std::string(part) +
                    "' is none of topk=sort|radix|gvr, "
                    "sampling=greedy|baseline|exact|sigmoid|coupled, form=vanilla, "
-                   "draft=resa:b<block>p<ratio>");
+                   "draft=resa:b<block>p<ratio>, gamma=adapt");
 }
 
 void parse_tail(std::string_view text, const std::vector<std::string_view>& parts, Strategy& s) {
@@ -317,7 +322,7 @@ std::string Strategy::text() const {
   } else {
     out += "ar";
     if (schedule == "F*" && !topk && !sampling && form == NsaForm::kFused && group_size == 1 &&
-        order == Traversal::kBfs && !drafts_itself) {
+        order == Traversal::kBfs && !drafts_itself && !adapts_length) {
       return out;
     }
   }
@@ -333,6 +338,9 @@ std::string Strategy::text() const {
   }
   if (drafts_itself) {
     out += "/" + (kSelfDraft + resa_text(*this, false));
+  }
+  if (adapts_length) {
+    out += std::string("/") + kAdaptedLength;
   }
   return out;
 }
@@ -364,7 +372,27 @@ Strategy drafting_steps(const Strategy& s) {
   out.group_size = 1;
   out.group_mode = GroupMode::kExact;
   out.drafts_itself = false;
+  out.adapts_length = false;
   return out;
+}
+
+SamplingAlgorithm sampling_at(const Strategy& s, double temperature) {
+  return temperature > 0.0 ? s.sampling.value_or(SamplingAlgorithm::kCoupled)
+                           : SamplingAlgorithm::kGreedy;
+}
+
+bool draws_chain(const DraftChoice& draft, SamplingAlgorithm sampling, bool own_vocabulary) {
+  const bool tests = sampling == SamplingAlgorithm::kBaseline ||
+                     sampling == SamplingAlgorithm::kExact ||
+                     sampling == SamplingAlgorithm::kSigmoid;
+  return tests && draft.speculates() && draft.width == 1 &&
+         (!own_vocabulary || sampling == SamplingAlgorithm::kSigmoid);
+}
+
+bool is_led_by_host(const Strategy& s, double temperature) {
+  const SamplingAlgorithm sampling = sampling_at(s, temperature);
+  return s.adapts_length ||
+         (sampling != SamplingAlgorithm::kGreedy && sampling != SamplingAlgorithm::kCoupled);
 }
 
 std::string Strategy::schedule_for(std::int64_t layers) const {

@@ -91,6 +91,9 @@ struct Strategy {
   // Self-speculation (Rectified Sparse Attention, appendix B): the target's own steps over chosen
   // blocks draft, by the settings above but the period, and its dense pass verifies.
   bool drafts_itself = false;
+  // How many tokens a chain drafts follows what is accepted (model/words/chain_length.h), up to
+  // those of `draft`.
+  bool adapts_length = false;
 
   // Strict and total: accepts exactly the canonical texts, so parse(t).text() == t. Otherwise
   // throws Error(kUsage) naming the part and what is allowed.
@@ -107,6 +110,16 @@ struct Strategy {
 
 // The plain steps that draft for a strategy that drafts for itself: ReSA without its passes.
 Strategy drafting_steps(const Strategy& strategy);
+
+// How its steps choose tokens at that temperature: at 0 the largest logit decides.
+SamplingAlgorithm sampling_at(const Strategy& strategy, double temperature);
+// Whether the draft samples a chain from its own law, which is then tested against the target's;
+// else it proposes the likeliest tokens. `own_vocabulary`: it proposes some of the target's tokens
+// alone, and only sigmoids are taken over such a law.
+bool draws_chain(const DraftChoice& draft, SamplingAlgorithm sampling, bool own_vocabulary);
+// Whether the host leads its steps wherever they run: samplers that share no noise read their
+// random numbers from the host, and a chain's next length is decided there.
+bool is_led_by_host(const Strategy& strategy, double temperature);
 
 // Why this strategy cannot run on this target (geometry, layer count, a part that has no kernels
 // yet), or an empty text if it can.

@@ -107,11 +107,32 @@ std::string sampling_refusal(const Strategy& strategy, const LlmShape&) {
   return {};
 }
 
+std::string length_refusal(const Strategy& strategy, const LlmShape&) {
+  if (!strategy.adapts_length) {
+    return {};
+  }
+  if (!strategy.draft.speculates()) {
+    return "gamma=adapt says how much a chain drafts, and ar drafts nothing";
+  }
+  if (strategy.draft.width != 1) {
+    return "gamma=adapt is of chains: the draft must have width 1, as in "
+           "nsa/d15k1n16/bfs/c1/F*/gamma=adapt";
+  }
+  if (strategy.draft.levels() < 2) {
+    return "gamma=adapt chooses between lengths, and a chain of one token has one";
+  }
+  if (strategy.attention == AttentionMethod::kSpecAttn) {
+    return "specattn chooses tokens by the attention of a chain of its length, and gamma=adapt "
+           "drafts shorter ones";
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
   for (const auto& refusal : {attention_refusal, self_draft_refusal, schedule_refusal,
-                              selection_refusal, sampling_refusal}) {
+                              selection_refusal, sampling_refusal, length_refusal}) {
     const std::string reason = refusal(strategy, target);
     if (!reason.empty()) {
       return reason;

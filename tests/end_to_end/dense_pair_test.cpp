@@ -114,10 +114,14 @@ TEST_CASE("a dense folder whose draft is a model is planned, and its table runs 
   for (const json& precision : plan.at("classes")) {
     const std::string name = precision.get<std::string>();
     CAPTURE(name);
-    const std::string warm = name == "Approx-sampling" ? " --temperature 0.8" : "";
-    const CommandResult ran = run_versieve(
+    const std::string line =
         "generate --json --backend cpu --threads 1 --max-new-tokens 8 --table " + table +
-        " --class " + name + " --prompt-file " + text + " --model " + model.string() + warm);
+        " --class " + name + " --prompt-file " + text + " --model " + model.string();
+    if (name == "Approx-sampling") {  // at this vocabulary the exact sampler is the faster one
+      check_refused(line + " --temperature 0.8", 1, "Approx-sampling is empty");
+      continue;
+    }
+    const CommandResult ran = run_versieve(line);
     CAPTURE(ran.err);
     REQUIRE(ran.code == 0);
     CHECK(json::parse(ran.out).at("generated_tokens").get<std::int64_t>() >= 1);
@@ -130,7 +134,7 @@ TEST_CASE("a dense folder whose draft is a model is planned, and its table runs 
     const std::string strategy = own->at("strategy").get<std::string>();
     const CommandResult alone =
         run_versieve("generate --json --backend cpu --threads 1 --max-new-tokens 8 --strategy '" +
-                     strategy + "' --prompt-file " + text + " --model " + model.string() + warm);
+                     strategy + "' --prompt-file " + text + " --model " + model.string());
     CAPTURE(strategy, alone.err);
     REQUIRE(alone.code == 0);
     CHECK(json::parse(alone.out).at("precision_class") == name);

@@ -233,6 +233,14 @@ TEST_CASE("spec_sample refuses every broken rule with exit 3") {
         "gamma+1"},
        {"R on one of the two", reshape("draft_tokens", {1, 2}), "R,gamma+1"},
        {"B on the target alone", reshape("target_logits", {1, 3, 4}), "B,gamma,V"},
+       {"top_k below 0", key("top_k", "-1"), "an integer from 0"},
+       {"top_k of half a token", key("top_k", "2.5"), "an integer from 0"},
+       {"top_p of nothing", key("top_p", "0"), "above 0 and at most 1"},
+       {"top_p nan", key("top_p", "nan"), "decimal number"},
+       {"min_p beyond the likeliest", key("min_p", "1.01"), "from 0 to 1"},
+       {"logits of I32",
+        [](TensorSet& set) { set.tensors["target_logits"].type = StorageType::kI32; },
+        "F32 (or F64, BF16, F16) is needed"},
        {"tokens of I64",
         [](TensorSet& set) {
           set.tensors["draft_tokens"] = tensor_of(std::vector<std::int64_t>{3, 0}, {2});

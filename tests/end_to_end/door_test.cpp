@@ -1,8 +1,12 @@
 // The kernel door end to end: right answers, shapes and types, through the built command.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <random>
 
+#include "kernels/common/bf16.h"
+#include "kernels/common/f16.h"
 #include "tests/end_to_end/door_case.h"
 #include "tests/support/errors.h"
 
@@ -320,6 +324,52 @@ TEST_CASE("spec_sample of B sequences is that of each of them alone") {
   CHECK(shape(many, "accepted") == Shape{2, 2});
   CHECK(integers(many, "tokens") == std::vector<std::int32_t>{3, 2, -1, 3, 0, 0, 0, 1, 2, 0, 1, 2});
   CHECK(shape(many, "tokens") == Shape{2, 2, 3});
+}
+
+TEST_CASE("spec_sample takes logits in halves as another engine captured them, cuts and batches") {
+  std::mt19937_64 rng(11);
+  std::normal_distribution<float> normal(0.0F, 2.0F);
+  const auto draw = [&](std::size_t count) {
+    std::vector<float> values(count);
+    std::generate(values.begin(), values.end(), [&] { return normal(rng); });
+    return values;
+  };
+  const auto halves = [](std::vector<float> values, StorageType type) {
+    std::vector<Bf16> bits;  // two bytes each, of either kind
+    for (const float v : values) {
+      bits.push_back({type == StorageType::kF16 ? to_f16(v).bits : to_bf16(v).bits});
+    }
+    return bits;
+  };
+  const std::vector<float> target = draw(2 * 4 * 60), draft = draw(2 * 3 * 60);
+  TensorSet set = spec_sample_tensors();
+  set.tensors["draft_tokens"] = tensor_of(std::vector<std::int32_t>{3, 0, 9, 59, 1, 2}, {2, 3});
+  set.tensors["uniforms"] =
+      tensor_of(std::vector<float>{0.1f, 0.2f, 0.3f, 0.4f, 0.05f, 0.6f, 0.7f, 0.8f}, {2, 4});
+  for (const auto& [type, dtype] :
+       {std::pair{StorageType::kF16, "f16"}, {StorageType::kBf16, "bf16"}}) {
+    for (const bool cut : {false, true}) {
+      set.metadata["top_k"] = cut ? "20" : "0";
+      set.metadata["top_p"] = cut ? "0.9" : "1";
+      set.metadata["min_p"] = cut ? "0.01" : "0";
+      set.tensors["target_logits"] = tensor_of(target, {2, 4, 60});
+      set.tensors["draft_logits"] = tensor_of(draft, {2, 3, 60});
+      const std::string line = std::string("spec_sample --dtype ") + dtype;
+      const DoorRun rounded = run_door_on(set, line);
+      set.tensors["target_logits"] = tensor_of(halves(target, type), {2, 4, 60});
+      set.tensors["draft_logits"] = tensor_of(halves(draft, type), {2, 3, 60});
+      set.tensors["target_logits"].type = set.tensors["draft_logits"].type = type;
+      const DoorRun stored = run_door_on(set, line);
+      CAPTURE(line, cut, stored.command.err);
+      REQUIRE(rounded.command.code == 0);
+      REQUIRE(stored.command.code == 0);
+      for (const char* name : {"accepted", "tokens"}) {
+        CHECK(integers(stored, name) == integers(rounded, name));
+      }
+      CHECK(floats(stored, "tau") == floats(rounded, "tau"));
+      CHECK(shape(stored, "tokens") == Shape{2, 4});
+    }
+  }
 }
 
 TEST_CASE("spec_sample without drafts is the bonus draw alone") {

@@ -16,7 +16,8 @@ using synthetic::fitted_by_hand;
 namespace {
 
 constexpr const char* kSpecAttn = "specattn:p0.97/d5k1n6/bfs/c1/F*";
-constexpr const char* kSigmoid = "nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid";
+constexpr const char* kShortSigmoid = "nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid";
+constexpr const char* kSigmoid = "nsa/d7k1n8/bfs/c1/F*/sampling=sigmoid";
 
 // A fit that has points of both systems.
 FittedModel fit_with(const std::vector<ChainShare>& shares) {
@@ -28,6 +29,13 @@ FittedModel fit_with(const std::vector<ChainShare>& shares) {
   return fit;
 }
 
+// Of a vocabulary at which the sigmoids' sampler is the faster one for chains of seven and more.
+LlmShape wide_target() {
+  LlmShape target = named_llm_shape("nsa-1b");
+  target.vocab = 262144;
+  return target;
+}
+
 PlanTable planned(const std::vector<ChainShare>& shares, const LentShares& lent = {}) {
   PlanOptions options;
   options.buckets = {{8192, 16384}};
@@ -36,7 +44,7 @@ PlanTable planned(const std::vector<ChainShare>& shares, const LentShares& lent 
   options.distinct = false;
   FittedModel fit = fit_with(shares);
   fit.lent_shares = lent;
-  return plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), options);
+  return plan(fit, hardware_by_key("h200-sxm"), wide_target(), options);
 }
 
 std::int64_t choosing_entries(const PlanTable& table) {
@@ -59,8 +67,7 @@ ChainShare share_of(const std::string& strategy, double value, double off = 0.0)
 
 // Of every share p and of sigmoids, at the depths that a sweep measures.
 std::vector<ChainShare> all_shares(double chosen = 0.1) {
-  std::vector<ChainShare> shares = {share_of(kSigmoid, 0.9),
-                                    share_of("nsa/d7k1n8/bfs/c1/F*/sampling=sigmoid", 0.9)};
+  std::vector<ChainShare> shares = {share_of(kShortSigmoid, 0.9), share_of(kSigmoid, 0.9)};
   for (const char* p : {"0.9", "0.95", "0.97", "0.99"}) {
     shares.push_back(share_of("specattn:p" + std::string(p) + "/d3k1n4/bfs/c1/F*", chosen));
     shares.push_back(share_of("specattn:p" + std::string(p) + "/d7k1n8/bfs/c1/F*", chosen));
@@ -73,7 +80,7 @@ std::vector<ChainShare> all_shares(double chosen = 0.1) {
 TEST_CASE("a chain's share lies between those of the measured depths, beyond them at the nearest") {
   const ChainShares shares({share_of("specattn:p0.97/d8k1n9/bfs/c1/F*", 0.4, 0.04),
                             share_of("specattn:p0.97/d2k1n3/bfs/c1/F*", 0.2, 0.02),
-                            share_of(kSigmoid, 0.9)});
+                            share_of(kShortSigmoid, 0.9)});
   const auto value = [&](const std::string& text) {
     return shares.of(Strategy::parse(text))->value;
   };
@@ -97,8 +104,9 @@ TEST_CASE("chains of a pair that was measured are priced by its own shares") {
   CHECK(chosen.evaluation.cost->dram_bytes < entry_of(more, kSpecAttn).evaluation.cost->dram_bytes);
   CHECK_THAT(chosen.note, Catch::Contains("10 % of the context chosen, measured of the pair"));
   const PlanEntry& kept = entry_of(own, kSigmoid);
-  CHECK(kept.evaluation.expected_accepted == Approx(1.0 + 0.9 + 0.81 + 0.729));
-  CHECK_THAT(kept.note, Catch::Contains("(0.9000, measured of the pair)"));
+  CHECK(kept.evaluation.expected_accepted == Approx((1.0 - std::pow(0.9, 8)) / 0.1));
+  CHECK_THAT(kept.note, Catch::Contains("(0.9000, measured of the pair)") &&
+                            Catch::Contains("its sampler takes"));
   REQUIRE(own.sources);
   CHECK(own.sources->chosen_share == EvidenceFrom::kOwn);
   CHECK(own.sources->sigmoid_acceptance == EvidenceFrom::kOwn);
@@ -142,15 +150,14 @@ TEST_CASE(
     "sigmoids of a pair that nobody measured are assumed to be the demo pair's, and said so") {
   const PlanTable none = planned({});
   const PlanEntry& kept = entry_of(none, kSigmoid);
-  CHECK(kept.evaluation.expected_accepted == Approx(4.0).epsilon(2e-4));
+  CHECK(kept.evaluation.expected_accepted == Approx(8.0).epsilon(4e-4));
   CHECK_THAT(kept.note, Catch::Contains("(0.9999, assumed: the demo pair's)"));
   CHECK_THAT(sources_text(none), Catch::Contains("; acceptance under sigmoids assumed"));
   CHECK(none.sources->sigmoid_acceptance == EvidenceFrom::kAssumed);
   PlanOptions strict;
   strict.buckets = {{0, 4096}};
   strict.classes = {PrecisionClass::kStrict};
-  const PlanTable without =
-      plan(fit_with({}), hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), strict);
+  const PlanTable without = plan(fit_with({}), hardware_by_key("h200-sxm"), wide_target(), strict);
   CHECK(!without.sources->chosen_share);
   CHECK(sources_text(without).find("sigmoids") == std::string::npos);
 }
@@ -170,4 +177,41 @@ TEST_CASE("a share that was measured on few texts widens the interval") {
     CAPTURE(strategy);
     CHECK(width(wide, strategy) > 1.01 * width(sure, strategy));
   }
+}
+
+TEST_CASE(
+    "sigmoids are ranked where the whole of their sampler is faster, and left out elsewhere") {
+  const PlanTable wide = planned(all_shares());
+  for (const PlanEntry& e : wide.entries) {
+    const Strategy& s = e.evaluation.strategy;
+    CHECK((s.sampling != SamplingAlgorithm::kSigmoid || s.draft.levels() >= 7));
+  }
+  const auto of_sigmoids = [](const PlanTable& table) {
+    std::vector<ExclusionCount> out;
+    std::copy_if(
+        table.excluded.begin(), table.excluded.end(), std::back_inserter(out),
+        [](const ExclusionCount& x) { return x.reason.rfind("sampling=sigmoid of", 0) == 0; });
+    return out;
+  };
+  REQUIRE(of_sigmoids(wide).size() == 6);
+  CHECK_THAT(of_sigmoids(wide)[2].reason, Catch::Contains("of a chain of 3: its sampler takes ") &&
+                                              Catch::Contains(" us, the exact one "));
+  // At nsa-1b's own vocabulary no planned chain gains.
+  PlanOptions options;
+  options.buckets = {{0, 4096}, {8192, 16384}};
+  options.classes = {PrecisionClass::kStrict, PrecisionClass::kApproxSampling};
+  const PlanTable none =
+      plan(fit_with(all_shares()), hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), options);
+  CHECK(of_sigmoids(none).size() == 9);
+  REQUIRE(none.unavailable.size() == 2);
+  for (const UnavailableCell& cell : none.unavailable) {
+    CHECK(cell.precision == PrecisionClass::kApproxSampling);
+    CHECK_THAT(cell.reason,
+               Catch::Contains("Approx-sampling is empty") &&
+                   Catch::Contains("nsa/d10k1n11/bfs/c1/F*/sampling=sigmoid, its sampler takes "));
+  }
+  for (const PlanEntry& e : none.entries) {
+    CHECK(e.precision == PrecisionClass::kStrict);
+  }
+  CHECK(!none.sources->sigmoid_acceptance);
 }

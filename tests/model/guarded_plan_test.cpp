@@ -50,6 +50,27 @@ TEST_CASE(
   CHECK(promising.expected[3].step_us == 30.0);
 }
 
+TEST_CASE("a tuple that the host leads joins no cell whose first is recorded") {
+  PlanTable table;
+  table.buckets = {{0, 4096}, {4096, 8192}};
+  const auto add = [&](std::int64_t bucket, std::int64_t rank, const std::string& strategy) {
+    table.entries.push_back(
+        {.bucket = bucket, .rank = rank, .evaluation = evaluation(strategy, 2.0, 100.0)});
+  };
+  const std::string adapted = "nsa/d7k1n8/bfs/c1/F*/gamma=adapt";
+  add(0, 1, "nsa/d4k4n16/bfs/c1/F*");
+  add(0, 2, adapted);
+  add(0, 3, "nsa/d3k4n5/bfs/c1/F*");
+  add(1, 1, adapted);
+  add(1, 2, "nsa/d3k4n5/bfs/c1/F*");
+  const GuardedPlan plan = guarded_plan(table, PrecisionClass::kStrict, GuardRule::kNextRanked);
+  REQUIRE(plan.buckets.size() == 2);
+  REQUIRE(plan.buckets[0].ranked.size() == 2);
+  CHECK(plan.buckets[0].ranked[1].text() == "nsa/d3k4n5/bfs/c1/F*");
+  REQUIRE(plan.buckets[1].ranked.size() == 2);
+  CHECK(plan.buckets[1].ranked[0].text() == adapted);
+}
+
 TEST_CASE("a cell says what a request needs to be run by it") {
   PlanTable table;
   table.buckets = {{0, 4096}};

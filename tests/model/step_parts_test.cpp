@@ -83,3 +83,73 @@ TEST_CASE("launches are told apart by what they work for, those that take most f
   REQUIRE(plain != nullptr);
   CHECK(bottleneck_of(*plain) == Bound::kDram);
 }
+
+TEST_CASE("a step that draws its tokens has the launches that draw, and takes longer for them") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  fit.conditions.launch = LaunchMode::kGraph;
+  const LlmShape target = named_llm_shape("nsa-1b");
+  const auto us = [&](const char* text) {
+    return predicted_step_us(fit, h200(), target, Strategy::parse(text), 16384);
+  };
+  for (const char* text : {"nsa/ar", "nsa/d6k8n64/bfs/c8e/F*", "nsa/d7k1n8/bfs/c1/F*"}) {
+    CAPTURE(text);
+    fit.temperature = 0.0;
+    const double greedy = us(text);
+    CHECK(find(parts_of(fit, text), "gumbel_noise", Phase::kAcceptance) == nullptr);
+    fit.temperature = 0.6;
+    const std::vector<StepPart> parts = parts_of(fit, text);
+    const StepPart* noise = find(parts, "gumbel_noise", Phase::kAcceptance);
+    REQUIRE(noise != nullptr);
+    CHECK(noise->launches == 1.0);
+    CHECK((find(parts, "gumbel_noise", Phase::kDraft) != nullptr) ==
+          Strategy::parse(text).draft.speculates());
+    CHECK(find(parts, "host waits", Phase::kOther) == nullptr);  // recorded as greedy ones are
+    CHECK(us(text) > greedy + noise->time_us);
+  }
+  // Speculative sampling in the greedy walk's place: the host leads it.
+  const std::vector<StepPart> exact = parts_of(fit, "nsa/d7k1n8/bfs/c1/F*/sampling=exact");
+  CHECK(find(exact, "host waits", Phase::kOther) != nullptr);
+  CHECK(find(exact, "tree_tests", Phase::kAcceptance) != nullptr);  // some of the target's tokens
+  CHECK(find(exact, "top_logits", Phase::kAcceptance) == nullptr);
+  CHECK(find(exact, "spec_pick", Phase::kAcceptance) == nullptr);
+  const std::vector<StepPart> sigmoid = parts_of(fit, "nsa/d7k1n8/bfs/c1/F*/sampling=sigmoid");
+  CHECK(find(sigmoid, "spec_chain", Phase::kAcceptance) != nullptr);
+  REQUIRE(find(sigmoid, "spec_chain", Phase::kDraft) != nullptr);
+  CHECK(find(sigmoid, "spec_chain", Phase::kDraft)->launches == 7.0);
+}
+
+TEST_CASE("timed steps that draw speak for the steps of a plan that draws, greedy ones else") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  fit.conditions.launch = LaunchMode::kGraph;
+  const LlmShape target = named_llm_shape("nsa-1b");
+  const Strategy tree = Strategy::parse("nsa/d6k8n64/bfs/c1/F*");
+  const auto plan_us = [&] {
+    PlanOptions options;
+    options.buckets = {{4096, 8192}};
+    options.classes = {PrecisionClass::kStrict};
+    options.baseline = tree.text();
+    const PlanTable table = plan(fit, h200(), target, options);
+    return table.baselines.at(1).evaluation;
+  };
+  const MeasuredStep greedy{.strategy = tree,
+                            .context_len = 6144,
+                            .time_us = 1100.0,
+                            .predicted_us = 1000.0,
+                            .draft_vocab = usual_draft(target).vocab,
+                            .geometry = target.name};
+  MeasuredStep drawn = greedy;
+  drawn.temperature = 1.0;
+  drawn.time_us = 1300.0;
+  fit.temperature = 0.6;
+  const Evaluation predicted = plan_us();
+  fit.steps = {greedy};
+  const Evaluation stands_in = plan_us();
+  CHECK(stands_in.cost->time_us == Approx(1.1 * predicted.cost->time_us));
+  CHECK(stands_in.source == Provenance::kPredicted);
+  fit.steps = {greedy, drawn};
+  CHECK(plan_us().cost->time_us == Approx(1.3 * predicted.cost->time_us));
+  fit.temperature = 0.0;
+  const double own = plan_us().cost->time_us;
+  fit.steps = {drawn};
+  CHECK(plan_us().cost->time_us == Approx(own / 1.1));  // says nothing of greedy steps
+}

@@ -136,6 +136,46 @@ TEST_CASE("a target that drafts for itself keeps the text of dense decoding") {
   CHECK(!Strategy::parse("dense/d15k1n16/bfs/c1/F*").drafts_itself);
 }
 
+TEST_CASE("a chain's length follows what is accepted where the text says so, in one spelling") {
+  const Strategy adapted = Strategy::parse("nsa/d15k1n16/bfs/c1/F*/gamma=adapt");
+  CHECK(adapted.adapts_length);
+  CHECK(adapted.precision() == PrecisionClass::kStrict);
+  CHECK(!(adapted == Strategy::parse("nsa/d15k1n16/bfs/c1/F*")));
+  const char* const whole =
+      "dense/d15k1n16/bfs/c1/F*/sampling=exact/draft=resa:b16p0.1/gamma=adapt";
+  CHECK(Strategy::parse(whole).text() == whole);
+  CHECK(!drafting_steps(Strategy::parse(whole)).adapts_length);
+  for (const char* text :
+       {"nsa/d7k1n8/bfs/c1/F*/gamma=adapt/sampling=exact", "nsa/d7k1n8/bfs/c1/F*/gamma=7",
+        "nsa/d7k1n8/bfs/c1/F*/gamma=adapt/gamma=adapt", "nsa/d7k1n8/bfs/c1/F*/gamma=fixed"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(Strategy::parse(text), Error);
+  }
+}
+
+TEST_CASE("how a step chooses tokens depends on temperature, strategy and draft") {
+  const auto at = [](const char* text, double temperature) {
+    return sampling_at(Strategy::parse(text), temperature);
+  };
+  CHECK(at("nsa/d3k1n4/bfs/c1/F*/sampling=exact", 0.0) == SamplingAlgorithm::kGreedy);
+  CHECK(at("nsa/d3k1n4/bfs/c1/F*/sampling=exact", 0.5) == SamplingAlgorithm::kExact);
+  CHECK(at("nsa/d3k1n4/bfs/c1/F*", 0.5) == SamplingAlgorithm::kCoupled);
+  const DraftChoice chain{.depth = 3, .width = 1, .nodes = 4}, tree{3, 2, 6};
+  CHECK(draws_chain(chain, SamplingAlgorithm::kExact, false));
+  CHECK(!draws_chain(chain, SamplingAlgorithm::kExact, true));
+  CHECK(draws_chain(chain, SamplingAlgorithm::kSigmoid, true));
+  CHECK(!draws_chain(chain, SamplingAlgorithm::kCoupled, false));
+  CHECK(!draws_chain(tree, SamplingAlgorithm::kExact, false));
+  CHECK(!draws_chain({}, SamplingAlgorithm::kExact, false));
+  const auto led = [](const char* text, double temperature) {
+    return is_led_by_host(Strategy::parse(text), temperature);
+  };
+  CHECK(!led("nsa/d3k1n4/bfs/c1/F*", 0.7));
+  CHECK(!led("nsa/d3k1n4/bfs/c1/F*/sampling=exact", 0.0));
+  CHECK(led("nsa/d3k1n4/bfs/c1/F*/sampling=exact", 0.7));
+  CHECK(led("nsa/d3k1n4/bfs/c1/F*/gamma=adapt", 0.0));
+}
+
 TEST_CASE("a strategy that cannot run says what is missing") {
   const LlmShape sparse = named_llm_shape("nsa-1b");
   LlmShape dense = sparse;
@@ -155,6 +195,12 @@ TEST_CASE("a strategy that cannot run says what is missing") {
              Contains("rank blocks within"));
   CHECK_THAT(reason("nsa/ar/bfs/c1/F*/sampling=sigmoid", sparse), Contains("drafted"));
   CHECK_THAT(reason("nsa/d3k2n6/bfs/c1/F*/sampling=sigmoid", sparse), Contains("width 1"));
+  CHECK(reason("nsa/d3k1n4/bfs/c1/F*/gamma=adapt", sparse) == "");
+  CHECK_THAT(reason("nsa/d3k2n6/bfs/c1/F*/gamma=adapt", sparse), Contains("width 1"));
+  CHECK_THAT(reason("nsa/ar/bfs/c1/F*/gamma=adapt", sparse), Contains("ar drafts nothing"));
+  CHECK_THAT(reason("nsa/d1k1n2/bfs/c1/F*/gamma=adapt", sparse), Contains("one token has one"));
+  CHECK_THAT(reason("specattn:p0.9/d3k1n4/bfs/c1/F*/gamma=adapt", dense),
+             Contains("drafts shorter ones"));
   CHECK_THAT(reason("nsa/ar", dense), Contains("Native Sparse Attention"));
   CHECK_THAT(reason("specattn:p0.9/d3k1n4/bfs/c1/F*", sparse), Contains("specattn needs a dense"));
   CHECK_THAT(reason("dense/ar/bfs/c1/(FR)*", dense), Contains("R layer"));

@@ -109,10 +109,10 @@ template <class A, Is<Strategy> T>
 void visit_fields(A& a, T& x) {
   auto& [attention, resa_key_block, resa_active_ratio, resa_rectify_every, resa_n_min, resa_n_local,
          specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form,
-         drafts_itself] = x;
+         drafts_itself, adapts_length] = x;
   a(attention, resa_key_block, resa_active_ratio, resa_rectify_every, resa_n_min, resa_n_local,
-    specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form,
-    drafts_itself);
+    specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form, drafts_itself,
+    adapts_length);
 }
 template <class A, Is<RunConditions> T>
 void visit_fields(A& a, T& x) {
@@ -147,9 +147,9 @@ void visit_fields(A& a, T& x) {
 template <class A, Is<MeasuredStep> T>
 void visit_fields(A& a, T& x) {
   auto& [strategy, context_len, time_us, log_error, predicted_us, source, draft_vocab, geometry,
-         overlap] = x;
-  a(strategy, context_len, time_us, log_error, predicted_us, source, draft_vocab, geometry,
-    overlap);
+         overlap, temperature] = x;
+  a(strategy, context_len, time_us, log_error, predicted_us, source, draft_vocab, geometry, overlap,
+    temperature);
 }
 template <class A, Is<SystemQuantile> T>
 void visit_fields(A& a, T& x) {
@@ -195,12 +195,12 @@ void visit_fields(A& a, T& x) {
   auto& [pair, sha256, overlap_of, origin, note, measured, positional, variants, texts] = x;
   a(pair, sha256, overlap_of, origin, note, measured, positional, variants, texts);
 }
-// But the last two, which are of the planned pair (use_pair).
+// But the last three, which are of the planned pair and its texts (use_pair).
 template <class A, Is<FittedModel> T>
 void visit_fields(A& a, T& x) {
   auto& [device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
          estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
-         system_time, systems, machine, prior, chain_shares, lent_shares] = x;
+         system_time, systems, machine, prior, chain_shares, lent_shares, temperature] = x;
   a(device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
     estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
     system_time, systems, machine, prior);

@@ -154,6 +154,9 @@ ordered_json steps_of(const FittedModel& model) {
     if (s.draft_vocab > 0) {
       rows.back()["draft_vocab"] = s.draft_vocab;
     }
+    if (s.temperature > 0.0) {
+      rows.back()["temperature"] = s.temperature;
+    }
   }
   return rows;
 }

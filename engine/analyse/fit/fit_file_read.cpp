@@ -90,7 +90,8 @@ class Reader {
                          s.at("context_len").get<std::int64_t>(), s.at("time_us").get<double>(),
                          s.at("log_error").get<double>(), s.at("predicted_us").get<double>(),
                          provenance(s.at("source")), s.value("draft_vocab", std::int64_t{0}),
-                         s.at("geometry").get<std::string>(), s.at("overlap").get<double>()});
+                         s.at("geometry").get<std::string>(), s.at("overlap").get<double>(),
+                         s.value("temperature", 0.0)});
     }
   }
 

@@ -34,6 +34,7 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy, const Ll
   }
   s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == LaunchMode::kGraph;
   s.one_launch = has_range(m, name_of(LaunchKind::kDecodeLayers));
+  s.sampling = sampling_at(strategy, m.key.temperature);
   return s;
 }
 
@@ -125,6 +126,11 @@ std::string text_of(const PointKey& key, const char* cache_state) {
         std::string(name_of(key.launch)), std::to_string(key.context_len),
         std::to_string(key.num_queries), std::string(overlap)}) {
     text += "|" + part;
+  }
+  if (key.temperature > 0.0) {
+    char temperature[32];
+    std::snprintf(temperature, sizeof temperature, "|T%.9g", key.temperature);
+    text += temperature;
   }
   return text;
 }
@@ -231,7 +237,8 @@ MeasuredStep measured_step(const FitPoint& point, const std::string& geometry,
           Provenance::kMeasured,
           point.shape.draft.vocab < point.shape.target.vocab ? point.shape.draft.vocab : 0,
           geometry,
-          point.shape.overlap};
+          point.shape.overlap,
+          point.key.temperature};
 }
 
 double predicted_blocks(const FitPoint& point, double unique_growth) {

@@ -59,6 +59,7 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.num_queries = m.key.num_queries;
   s.dense = read_of(m, strategy);
   s.recorded = s.dense.whole_step && m.key.launch == LaunchMode::kGraph;
+  s.sampling = sampling_at(strategy, m.key.temperature);
   return m.key.workload == WorkloadKind::kRectify ? pass_of(s, m.key.num_queries) : s;
 }
 
@@ -239,7 +240,8 @@ std::optional<Regime> system_regime(const FitPoint& p) {
     return topk_regime(*p.topk, p.key.context_len, p.key.num_queries);
   }
   if (p.sampling) {
-    return sampling_regime(*p.sampling, p.key.context_len, p.key.num_queries);
+    return sampling_regime(*p.sampling, p.key.context_len, p.key.num_queries,
+                           bytes_of(p.key.dtype));
   }
   return is_layer(p) ? std::optional(dense_regime(p.shape)) : std::nullopt;
 }

@@ -97,7 +97,7 @@ bool has_draft_to_carry(const Evaluation& evaluation) {
 }
 
 bool takes_whole(const ServingEngine& engine, const Evaluation& evaluation) {
-  return has_draft_to_carry(evaluation) &&
+  return has_draft_to_carry(evaluation) && !evaluation.strategy.adapts_length &&
          carried(engine, evaluation) == grown(evaluation.strategy.draft);
 }
 

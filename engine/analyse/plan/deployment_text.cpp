@@ -77,6 +77,8 @@ std::string loss_line(const ServingEngine& engine, const DeploymentChoice& c) {
       std::string(engine.name) + " cannot take it: " +
       (best.strategy.drafts_itself
            ? "none of its settings drafts by the target's own steps over chosen blocks"
+       : best.strategy.adapts_length
+           ? "it drafts chains of one length, or chooses by a rule of its own"
            : engine.limit) +
       ".";
   if (c.is_cut()) {

@@ -141,6 +141,10 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
     case WorkloadKind::kRectify:
       return decode_sequences(key, plan.seed, cold_bytes, most, plan.pair, plan.choice);
     case WorkloadKind::kStep: {
+      if (key.temperature > 0.0) {
+        throw Error(ExitCode::kAnswerNo,
+                    "steps that draw their tokens are not traced: simulate them greedily");
+      }
       std::vector<LaunchSequence> one;
       one.push_back(step_point_sequence(key, known, plan.seed, true, plan.pair, plan.choice));
       return one;

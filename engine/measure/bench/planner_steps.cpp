@@ -13,7 +13,8 @@ using nlohmann::ordered_json;
 
 void add_once(const Strategy& strategy, std::vector<Strategy>& out) {
   const bool steps_as_the_target = strategy.attention == AttentionMethod::kNsa &&
-                                   strategy.sampling != SamplingAlgorithm::kSigmoid;
+                                   strategy.sampling != SamplingAlgorithm::kSigmoid &&
+                                   !strategy.adapts_length;
   if (steps_as_the_target && std::find(out.begin(), out.end(), strategy) == out.end()) {
     out.push_back(strategy);
   }
@@ -91,6 +92,9 @@ std::string sweep_of_steps(const PlanTable& table, const std::vector<PrecisionCl
       grid["context_len"] = (range.low + range.high) / 2;
       grid["dtype"] = table.dtype;
       grid["launch"] = table.launch;
+      if (table.temperature > 0.0) {
+        grid["temperature"] = table.temperature;
+      }
       if (of_pair) {
         grid["regime"] = regime;
         grid["split"] = split;

@@ -73,9 +73,10 @@ const TensorView& DoorInput::tensor(const std::string& name, const std::string& 
 
 const TensorView& DoorInput::float_tensor(const std::string& name, const std::string& shape) {
   const TensorView& view = tensor(name, shape);
-  if (view.type != StorageType::kF32 && view.type != StorageType::kF64) {
+  if (view.type != StorageType::kF32 && view.type != StorageType::kF64 &&
+      view.type != StorageType::kBf16 && view.type != StorageType::kF16) {
     refuse("tensor '" + name + "' is stored as " + name_of(view.type) +
-           ", but F32 (or F64) is needed");
+           ", but F32 (or F64, BF16, F16) is needed");
   }
   return view;
 }

@@ -261,6 +261,23 @@ constexpr std::string_view kSamplers = R"({
      "case": ["sampling:baseline/chain/r1/b16", "sampling:exact/chain/r1/b16/topk50/topp0.95"]}
   ]})";
 
+// Steps that draw their tokens beside the same that do not, recorded; and those of speculative
+// sampling, which the host leads.
+constexpr std::string_view kSampledSteps = R"({
+  "name": "sampled-steps", "trace_repetitions": 2, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.01, "min_samples": 20, "max_samples": 200, "time_limit_s": 0.2},
+  "grids": [
+    {"workload": "step", "model": "nsa-1b:v32000", "context_len": [4096, 16384],
+     "draft": ["ar", "d7k1n8", "d5k4n16", "d6k8n64", "d8k8n128"], "temperature": [0, 0.6, 1]},
+    {"workload": "step", "model": "demo", "context_len": 4096,
+     "draft": ["ar", "d7k1n8", "d5k4n16", "d6k8n64"], "temperature": [0, 0.6, 1]},
+    {"workload": "step", "model": "nsa-1b:v32000", "context_len": 4096, "launch": "stream",
+     "temperature": 1,
+     "strategy": ["nsa/ar/bfs/c1/F*/sampling=exact", "nsa/d7k1n8/bfs/c1/F*/sampling=exact",
+                  "nsa/d7k1n8/bfs/c1/F*/sampling=sigmoid",
+                  "nsa/d6k8n64/bfs/c1/F*/sampling=exact"]}
+  ]})";
+
 // The terms of a sparse step apart, KV (1/b + p + 1/f): block sizes, ratios and periods against
 // each other at two geometries. Sparser ratios first: they touch less, so that their copies of a
 // cache serve the others too.
@@ -380,7 +397,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 16> kBuiltIn = {{
+constexpr std::array<BuiltIn, 17> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -395,6 +412,7 @@ constexpr std::array<BuiltIn, 16> kBuiltIn = {{
     {"h200-systems", kH200Systems},
     {"terms", kTerms},
     {"samplers", kSamplers},
+    {"sampled-steps", kSampledSteps},
     {"paper-figures", kPaperFigures},
     {"calibrate", kCalibrate},
 }};

@@ -31,6 +31,7 @@ struct NamedGrid {
   Texts model, text, dtype, cache_state, launch;
   std::string regime = "synthetic", split;  // of the text that steps of a trained pair run on
   Counts length, rows;                      // rows: of kernels; strategies say their own
+  std::vector<double> temperature;          // of steps
 };
 
 void require_within(const std::string& where, const char* key, const Counts& values,
@@ -67,7 +68,11 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
     grid.regime = fields.value<std::string>("regime", text_regimes().front());
     grid.split = fields.value<std::string>("split", "calibration");
   }
+  grid.temperature = grid.workload == WorkloadKind::kStep
+                         ? fields.axis<double>("temperature", {0.0})
+                         : std::vector<double>{0.0};
   fields.refuse_the_rest();
+  require_temperatures(where, grid.temperature);
   require_targets(where, grid.workload, grid.model);
   require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
   require_known(fields, "launch", grid.launch, {"stream", "graph"});
@@ -159,7 +164,10 @@ void expand_named(const nlohmann::json& object, const std::string& where, Backen
                 key.cache_state = cache_state_of(cache_state);
                 key.launch = launch_mode_of(launch);
                 name_point(grid, text, rows, key);
-                add_point(key, plan);
+                for (const double temperature : grid.temperature) {
+                  key.temperature = temperature;
+                  add_point(key, plan);
+                }
               }
             }
           }

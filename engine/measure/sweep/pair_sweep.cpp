@@ -251,6 +251,24 @@ void add_sampled_acceptance(const PairSweepShape& shape, ordered_json& grids) {
   add({"d6k8n64"}, "c8a", "F*");
 }
 
+// Steps that draw launch the same at every temperature above 0: one of them is timed, on a GPU.
+void add_sampled_steps(const PairSweepShape& shape, ordered_json& grids) {
+  const TimedText text = timed_text(shape, true);
+  const auto add = [&](const std::vector<std::string>& drafts, const char* group) {
+    grids.push_back({{"workload", "step"},
+                     {"model", kPairModel},
+                     {"context_len", text.contexts},
+                     {"regime", text.regime},
+                     {"split", text.split},
+                     {"temperature", shape.temperatures.front()},
+                     {"dtype", name_of(shape.dtype)},
+                     {"draft", drafts},
+                     {"group", group}});
+  };
+  add({"ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1");
+  add({"d5k4n16", "d6k8n64"}, "c8e");
+}
+
 // Of a CPU a few samples: nothing is planned with its times.
 ordered_json timing_on(Backend backend) {
   return backend == Backend::kCuda ? ordered_json{{"warm_up_s", 0.01},
@@ -300,6 +318,9 @@ std::string pair_sweep(const PairSweepShape& shape, Backend backend) {
   ordered_json& grids = sweep["grids"];
   if (!shape.temperatures.empty()) {
     add_sampled_acceptance(shape, grids);
+    if (on_gpu) {
+      add_sampled_steps(shape, grids);
+    }
     return sweep.dump();
   }
   add_steps(shape, on_gpu, grids);

@@ -66,7 +66,7 @@ class StepRunnerPoint final : public StepPointRunner {
   void make_models(const LlmShape& shape, const PointKey& key);
   void fill_randomly(std::int64_t context_len);
   std::string prefill_text(const PointKey& key);
-  void make_source(const Strategy& strategy);
+  void make_source(const Strategy& strategy, double temperature);
   StepResult step(bool measures_blocks);
   double led_verification_ns();
   void finish_recorded();
@@ -124,8 +124,12 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   } else {
     target_->drop_block_keys();
   }
-  make_source(strategy);
-  options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
+  make_source(strategy, key.temperature);
+  options_ = {.verify = verify_options(strategy, shape),
+              .acceptance = {.temperature = key.temperature,
+                             .seed = plan_.seed,
+                             .sampling = strategy.sampling.value_or(SamplingAlgorithm::kCoupled)},
+              .forced_yield = kCommittedNodes};
   recorded_.reset();
   watched_.reset();
   rectifier_.reset();
@@ -133,12 +137,17 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   if (rectifies && strategy.resa_rectify_every > kRoom - kSpare) {
     return "a period of more than " + std::to_string(kRoom - kSpare) + " tokens";
   }
+  if (key.launch == LaunchMode::kGraph && is_led_by_host(strategy, key.temperature)) {
+    return "its sampler reads random numbers from the host, which leads the step (launch "
+           "\"stream\" can be measured)";
+  }
   if (key.launch != LaunchMode::kGraph) {
     return rectifies ? "a period's steps are recorded: launch \"graph\"" : "";
   }
   DeviceStepOptions steps{.choice = strategy.draft,
                           .order = strategy.order,
                           .verify = options_.verify,
+                          .temperature = key.temperature,
                           .scores_by_rank = true,
                           .forced_yield = kCommittedNodes,
                           .drafts = drafts};
@@ -147,7 +156,7 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
     return reason + " (launch \"stream\" can be measured)";
   }
   recorded_.emplace(*ops_, *target_, &*draft_, steps);
-  if (drafts && std::is_same_v<T, Bf16> &&
+  if (drafts && std::is_same_v<T, Bf16> && key.temperature == 0.0 &&
       drafts_in_one_launch(draft_->shape(), shape.vocab, strategy.draft)) {
     steps.records = false;
     watched_.emplace(*ops_, *target_, &*draft_, steps);
@@ -242,15 +251,20 @@ std::string StepRunnerPoint<T>::prefill_text(const PointKey& key) {
 }
 
 template <class T>
-void StepRunnerPoint<T>::make_source(const Strategy& strategy) {
+void StepRunnerPoint<T>::make_source(const Strategy& strategy, double temperature) {
   if (!strategy.draft.speculates()) {
     source_ = std::make_unique<NoDraft<T>>();
     return;
   }
   source_ = std::make_unique<DraftSource<T>>(
       *ops_, *draft_,
-      DraftSourceOptions{
-          .choice = strategy.draft, .order = strategy.order, .scores_by_rank = true});
+      DraftSourceOptions{.choice = strategy.draft,
+                         .order = strategy.order,
+                         .temperature = temperature,
+                         .seed = plan_.seed,
+                         .sampling = strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
+                         .scores_by_rank = true,
+                         .target_vocab = target_->shape().vocab});
 }
 
 // One step from the same context each time; what the last one committed is forgotten first.
@@ -298,7 +312,8 @@ void StepRunnerPoint<T>::begin(DeviceStepRunner<T>& runner) {
   runner.begin({.context_len = context_len_,
                 .token = token_,
                 .captured = captured_.data(),
-                .max_context = context_len_ + std::max(kRecordedRoom, period)});
+                .max_context = context_len_ + std::max(kRecordedRoom, period),
+                .seed = plan_.seed});
 }
 
 // Begun before anybody watches; the few that are watched find room.

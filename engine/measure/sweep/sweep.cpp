@@ -114,7 +114,8 @@ Grid read_grid(const json& object, const std::string& where) {
   if (grid.workload == WorkloadKind::kAttention) {
     grid.overlap = fields.axis<double>("overlap", {0.8});
   }
-  grid.temperature = text ? fields.axis<double>("temperature", {0.0}) : std::vector<double>{0.0};
+  const bool chooses = text || grid.workload == WorkloadKind::kStep;
+  grid.temperature = chooses ? fields.axis<double>("temperature", {0.0}) : std::vector<double>{0.0};
   grid.except = read_except(fields.child("except"), where);
   fields.refuse_the_rest();
   require_targets(where, grid.workload, grid.model);
@@ -142,12 +143,7 @@ Grid read_grid(const json& object, const std::string& where) {
       throw Error(ExitCode::kBadInput, where + ": 'overlap' must lie within 0 and 1");
     }
   }
-  for (const double temperature : grid.temperature) {
-    if (!(temperature >= 0.0 && temperature <= kMostTemperature)) {
-      throw Error(ExitCode::kBadInput,
-                  where + formatted(": 'temperature' must lie within 0 and %g", kMostTemperature));
-    }
-  }
+  require_temperatures(where, grid.temperature);
   return grid;
 }
 

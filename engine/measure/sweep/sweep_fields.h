@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/io/formatted.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/words/error.h"
 #include "model/words/llm_shape.h"
@@ -107,6 +108,16 @@ inline void require_targets(const std::string& where, WorkloadKind workload,
       throw Error(ExitCode::kBadInput, where + ": the workload " + name_of(workload) +
                                            " has no draft: write '" + target + "', not '" + model +
                                            "'");
+    }
+  }
+}
+
+inline void require_temperatures(const std::string& where,
+                                 const std::vector<double>& temperatures) {
+  for (const double temperature : temperatures) {
+    if (!(temperature >= 0.0 && temperature <= kMostTemperature)) {
+      throw Error(ExitCode::kBadInput,
+                  where + formatted(": 'temperature' must lie within 0 and %g", kMostTemperature));
     }
   }
 }

@@ -34,7 +34,7 @@ struct AcceptanceOptions {
   // draws there. Baseline and exact decide alike; sigmoid is lossy and for chains alone.
   SamplingAlgorithm sampling = SamplingAlgorithm::kCoupled;
   kernels::Truncation truncation = {};  // not coupled: of the target's rows, and a chain's draft's
-  double alpha = -1e3, beta = 1e3;      // of sigmoids
+  kernels::SigmoidEnds sigmoid = {};
 };
 
 // The longest path of nodes that are their parent's best token, `best` [N] being each node's.

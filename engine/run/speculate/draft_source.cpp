@@ -17,9 +17,9 @@ DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> dr
   VERSIEVE_ASSERT(width >= 1 && options_.choice.speculates(), "a draft tree has children");
   VERSIEVE_ASSERT(width == 1 || !options_.adapts_length, "chains have a length");
   const bool own_vocabulary = !draft_->target_tokens().empty();
-  coupled_ = options_.temperature > 0.0 && options_.coupled;
-  sampled_ = options_.temperature > 0.0 && !options_.coupled && width == 1 &&
-             (!own_vocabulary || options_.samples_chain);
+  const bool draws = options_.temperature > 0.0;
+  coupled_ = draws && options_.sampling == SamplingAlgorithm::kCoupled;
+  sampled_ = draws && draws_chain(options_.choice, options_.sampling, own_vocabulary);
   top_index_ = kernels::OpsBuffer<T, std::int32_t>(ops, width * width);
   top_score_ = kernels::OpsBuffer<T, float>(ops, width * width);
   if (coupled_) {

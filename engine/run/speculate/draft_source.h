@@ -2,7 +2,7 @@
 // children (tree_growth.h), flattened in the strategy's traversal order. At a temperature above 0
 // children are the best of logits perturbed by the noise that the target will share
 // (kernels/gumbel_top); not coupled, they are the likeliest, and a chain is sampled from the
-// draft's own distribution, if that is over the target's tokens or `samples_chain` says so.
+// draft's own distribution where draws_chain (model/words/strategy.h) says so.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "engine/run/model/device_ints.h"
-#include "engine/run/speculate/chain_length.h"
 #include "engine/run/speculate/drafter.h"
 #include "engine/run/speculate/tree_growth.h"
 #include "engine/run/speculate/tree_source.h"
 #include "kernels/draft_tree/params.h"
+#include "model/words/chain_length.h"
 
 namespace versieve::engine {
 
@@ -29,16 +29,15 @@ struct DraftSourceOptions {
   Traversal order = Traversal::kBfs;
   double temperature = 0.0;
   std::uint64_t seed = 0;
-  bool coupled = true;                  // above temperature 0
+  // How the target chooses: at temperature 0 greedily, whatever is said. Where it tests a chain
+  // that the draft drew (draws_chain), tokens that the draft cannot propose are never_proposed().
+  SamplingAlgorithm sampling = SamplingAlgorithm::kCoupled;
   kernels::Truncation truncation = {};  // of a chain that is sampled
-  // Above temperature 0, not coupled: a chain is sampled even where the draft proposes only some of
-  // the target's tokens. The others' logits are then never_proposed().
-  bool samples_chain = false;
-  bool adapts_length = false;  // of a chain (chain_length.h)
+  bool adapts_length = false;           // of a chain (model/words/chain_length.h)
   // For timing with untrained weights: the j-th child counts as probability 2^-(j+1), which is the
   // tree a confident draft grows (model/words/draft_tree.h, synthetic_tree).
   bool scores_by_rank = false;
-  std::int64_t target_vocab = 0;     // needed where samples_chain
+  std::int64_t target_vocab = 0;     // needed where a draft with a vocabulary of its own draws
   std::int64_t draft_positions = 0;  // drafts_at: beyond them it proposes the root alone
 };
 

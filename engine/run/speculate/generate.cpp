@@ -38,11 +38,6 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (strategy.sampling == SamplingAlgorithm::kCoupled && options.temperature == 0.0) {
     return "sampling=coupled needs a temperature above 0: at 0 the largest logit decides";
   }
-  if (options.adapts_length && strategy.draft.speculates() &&
-      (strategy.draft.width != 1 || chooses)) {
-    return "adapt-gamma is for chains of dense or sparse verification, for example "
-           "nsa/d15k1n16/bfs/c1/F*";
-  }
   if (options.truncation.cuts() && options.temperature > 0.0 && samples_coupled(strategy)) {
     return "top-k, top-p and min-p need sampling=exact or sampling=baseline: coupled draws are of "
            "all tokens";

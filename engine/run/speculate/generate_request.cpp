@@ -18,6 +18,44 @@
 namespace versieve::engine {
 namespace {
 
+std::vector<Strategy> strategies_of(const GenerateRequest& request) {
+  std::vector<Strategy> strategies;
+  for (const std::string& text : request.strategies) {
+    strategies.push_back(Strategy::parse(text));
+    strategies.back().adapts_length |= request.adapts_length;
+  }
+  return strategies;
+}
+
+// Options that would change nothing are refused.
+void check_sampling(const GenerateRequest& request, const std::vector<Strategy>& strategies) {
+  check_temperature(request.temperature);
+  check_truncation(request.truncation);
+  check_sigmoid(request.sigmoid);
+  if (request.truncation.cuts() && request.temperature == 0.0) {
+    throw Error(ExitCode::kUsage,
+                "top-k, top-p and min-p cut what is sampled: give a temperature above 0");
+  }
+  const bool has_sigmoid =
+      request.plan || std::any_of(strategies.begin(), strategies.end(), [](const Strategy& s) {
+        return s.sampling == SamplingAlgorithm::kSigmoid;
+      });
+  if (!has_sigmoid && !(request.sigmoid == kernels::SigmoidEnds{})) {
+    throw Error(ExitCode::kUsage,
+                "sigmoid-alpha and sigmoid-beta are of sampling=sigmoid, which no strategy names");
+  }
+  if (request.adapts_length && request.plan) {
+    throw Error(ExitCode::kUsage,
+                "adapt-gamma is for a strategy: a table's guard says how much its tuples draft");
+  }
+  for (const Strategy& s : strategies) {
+    if (request.adapts_length && !s.draft.speculates()) {
+      throw Error(ExitCode::kUsage, std::string("adapt-gamma says how much a chain drafts, and ") +
+                                        name_of(s.attention) + "/ar drafts nothing");
+    }
+  }
+}
+
 void check_request(const GenerateRequest& request) {
   const PromptFiles& prompt = request.prompt;
   if ((prompt.text.empty() ? 0 : 1) + (prompt.tokens.empty() ? 0 : 1) +
@@ -32,24 +70,7 @@ void check_request(const GenerateRequest& request) {
                              : "generate needs a strategy, for example nsa/d6k8n64/bfs/c1/F*, or a "
                                "planner table");
   }
-  check_temperature(request.temperature);
-  check_truncation(request.truncation);
-  check_sigmoid(request.alpha, request.beta);
-  const bool has_sigmoid =
-      request.plan ||
-      std::any_of(request.strategies.begin(), request.strategies.end(),
-                  [](const std::string& text) {
-                    return Strategy::parse(text).sampling == SamplingAlgorithm::kSigmoid;
-                  });
-  const GenerateRequest usual;
-  if (!has_sigmoid && (request.alpha != usual.alpha || request.beta != usual.beta)) {
-    throw Error(ExitCode::kUsage,
-                "sigmoid-alpha and sigmoid-beta are of sampling=sigmoid, which no strategy names");
-  }
-  if (request.adapts_length && request.plan) {
-    throw Error(ExitCode::kUsage,
-                "adapt-gamma is for a strategy: a table's guard says how much its tuples draft");
-  }
+  check_sampling(request, strategies_of(request));
   const bool is_geometry = geometry_of(request.model).has_value();
   if (is_geometry && !request.given) {
     throw Error(ExitCode::kUsage, "'" + request.model.string() +
@@ -81,9 +102,7 @@ GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& 
           .temperature = request.temperature,
           .seed = request.seed,
           .truncation = request.truncation,
-          .alpha = request.alpha,
-          .beta = request.beta,
-          .adapts_length = request.adapts_length,
+          .sigmoid = request.sigmoid,
           .eos = setting.eos,
           .records_steps = request.uses_graphs && device.backend == Backend::kCuda,
           .acceptance = setting.acceptance.get()};
@@ -99,14 +118,6 @@ void check_comparable(const GenerateRequest& request, const std::vector<Strategy
                   "token for token");
     }
   }
-}
-
-std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
-  std::vector<Strategy> strategies;
-  for (const std::string& text : texts) {
-    strategies.push_back(Strategy::parse(text));
-  }
-  return strategies;
 }
 
 // What each strategy, and what it is compared with, decodes beforehand on a GPU, untimed. A
@@ -249,6 +260,9 @@ std::string refusal_of(const GenerateRequest& request, const ComputeDevice& devi
   if (reason.empty() && setting.acceptance && strategy.drafts_itself) {
     return "synthetic acceptance is that of the pair's draft, and draft=resa takes none";
   }
+  if (reason.empty() && setting.acceptance && strategy.adapts_length) {
+    return "synthetic acceptance is of chains of one length, and gamma=adapt drafts many";
+  }
   return reason.empty() && setting.acceptance ? setting.acceptance->lacking_because(strategy)
                                               : reason;
 }
@@ -350,7 +364,7 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
 template <class Make>
 GenerateReport run_with(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
                         const Prompt& prompt, const Make& make) {
-  std::vector<Strategy> strategies = parsed(request.strategies);
+  std::vector<Strategy> strategies = strategies_of(request);
   if (request.plan) {  // a context in no bucket is said before weights are read
     strategies = guarded_request(*request.plan, static_cast<std::int64_t>(prompt.tokens.size()),
                                  request.max_new_tokens)
@@ -371,7 +385,7 @@ GenerateReport run_with(const GenerateRequest& request, const ComputeDevice& dev
 GenerateReport run_request(const GenerateRequest& request) {
   check_request(request);
   check_comparable(request,
-                   parsed(request.strategies));  // a wrong text is said before anything is loaded
+                   strategies_of(request));  // a wrong text is said before anything is loaded
   const ComputeDevice device = compute_device(request.backend, request.threads);
   std::optional<Dtype> dtype;
   if (request.dtype != "auto") {

@@ -39,9 +39,9 @@ struct GenerateRequest {
   double temperature = 0.0;
   std::uint64_t seed = 0;
   kernels::Truncation truncation = {};
-  double alpha = -1e3, beta = 1e3;  // of sampling=sigmoid
-  bool adapts_length = false;       // of chains
-  std::string backend = "auto";     // cpu, cuda, auto: a GPU if there is one
+  kernels::SigmoidEnds sigmoid = {};  // of sampling=sigmoid
+  bool adapts_length = false;         // all strategies with gamma=adapt
+  std::string backend = "auto";       // cpu, cuda, auto: a GPU if there is one
   // f32, bf16 (cuda), f64 (cpu); auto: on a GPU bf16 where the weights are halves, else f32
   std::string dtype = "auto";
   int threads = 0;          // of the CPU; 0: all

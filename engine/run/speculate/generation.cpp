@@ -31,8 +31,8 @@ void check_truncation(const kernels::Truncation& truncation) {
   }
 }
 
-void check_sigmoid(double alpha, double beta) {
-  if (!(std::isfinite(alpha) && std::isfinite(beta) && alpha < beta)) {
+void check_sigmoid(const kernels::SigmoidEnds& ends) {
+  if (!(std::isfinite(ends.alpha) && std::isfinite(ends.beta) && ends.alpha < ends.beta)) {
     throw Error(ExitCode::kUsage, "sigmoid-alpha must be below sigmoid-beta, both finite");
   }
 }

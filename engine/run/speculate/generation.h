@@ -20,9 +20,8 @@ struct GenerateOptions {
   std::uint64_t seed = 0;
   // Above temperature 0, of both models' logits; needs a sampler that is not coupled.
   kernels::Truncation truncation = {};
-  double alpha = -1e3, beta = 1e3;  // of sampling=sigmoid (kernels/spec_sample)
-  bool adapts_length = false;       // chains follow what is accepted (chain_length.h)
-  std::vector<std::int32_t> eos;    // any of them ends generation
+  kernels::SigmoidEnds sigmoid = {};  // of sampling=sigmoid
+  std::vector<std::int32_t> eos;      // any of them ends generation
   bool measures_blocks = false;
   bool measures_gaps = false;
   bool hide_tree_compressed = false;  // planted fault for tests (VerifyOptions)
@@ -40,7 +39,7 @@ void check_temperature(double temperature);
 // Throws Error(kUsage) unless top_k is from 0 up, top_p in (0, 1] and min_p in [0, 1].
 void check_truncation(const kernels::Truncation& truncation);
 // Throws Error(kUsage) unless both are finite and alpha is below beta.
-void check_sigmoid(double alpha, double beta);
+void check_sigmoid(const kernels::SigmoidEnds& ends);
 
 enum class StopReason { kEos, kMaxNewTokens, kMaxPosition, kTextEnd };
 const char* name_of(StopReason reason);  // "eos", ...

@@ -121,8 +121,7 @@ StepOptions Prefilled<T>::step_options(const GenerateOptions& options) const {
                      .measures_gap = options.measures_gaps,
                      .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
                      .truncation = options.truncation,
-                     .alpha = options.alpha,
-                     .beta = options.beta},
+                     .sigmoid = options.sigmoid},
       .measures_blocks = options.measures_blocks,
       .observer = options.observer};
 }
@@ -186,10 +185,9 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
       .order = options.strategy.order,
       .temperature = options.temperature,
       .seed = options.seed,
-      .coupled = samples_coupled(options.strategy),
+      .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
       .truncation = options.truncation,
-      .samples_chain = options.strategy.sampling == SamplingAlgorithm::kSigmoid,
-      .adapts_length = options.adapts_length,
+      .adapts_length = options.strategy.adapts_length,
       .target_vocab = target_->shape().vocab,
       .draft_positions = own ? 0 : draft_positions()};
   if (own) {

@@ -24,10 +24,6 @@ DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& targe
           .temperature = temperature};
 }
 
-bool follows_best(const GenerateOptions& options) {
-  return options.temperature == 0.0 || samples_coupled(options.strategy);
-}
-
 // What follows a tuple whose draft takes no more positions.
 Strategy without_draft(Strategy strategy) {
   strategy.draft = {};
@@ -109,10 +105,10 @@ bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
                prefilled_->length() + prefilled_->token_limit(options) + 2 * kDeepestPath)
         .empty();
   };
-  return !model_tree && !options.strategy.drafts_itself && follows_best(options) &&
-         !options.adapts_length && !options.measures_blocks && !options.measures_gaps &&
-         !options.hide_tree_compressed && options.observer == nullptr && !options.on_step &&
-         runs(options.strategy) &&
+  return !model_tree && !options.strategy.drafts_itself &&
+         !is_led_by_host(options.strategy, options.temperature) && !options.measures_blocks &&
+         !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
+         !options.on_step && runs(options.strategy) &&
          (prefilled_->draft_positions() == 0 || runs(without_draft(options.strategy)));
 }
 
@@ -267,7 +263,7 @@ std::int64_t RecordedRuns<T>::longest_self_drafted(const GenerateOptions& option
 template <class T>
 bool RecordedRuns<T>::can_draft(const GenerateOptions& options) const {
   const Strategy steps = drafting_steps(options.strategy);
-  return follows_best(options) && options.acceptance == nullptr && !options.adapts_length &&
+  return !is_led_by_host(options.strategy, options.temperature) && options.acceptance == nullptr &&
          DeviceStepRunner<T>::refusal(prefilled_->target(),
                                       device_options(steps, prefilled_->target().shape()),
                                       longest_self_drafted(options))

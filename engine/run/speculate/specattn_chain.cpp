@@ -22,12 +22,13 @@ SpecAttnChain<T>::SpecAttnChain(Prefilled<T>& prefilled, const GenerateOptions& 
   selector_ = std::make_unique<SpecAttnSelector<T>>(prefilled.ops(), *drafter, layer_map, choice);
   source_ = std::make_unique<DraftSource<T>>(
       prefilled.ops(), std::move(drafter),
-      DraftSourceOptions{.choice = chain,
-                         .order = options.strategy.order,
-                         .temperature = options.temperature,
-                         .seed = options.seed,
-                         .coupled = samples_coupled(options.strategy),
-                         .truncation = options.truncation});
+      DraftSourceOptions{
+          .choice = chain,
+          .order = options.strategy.order,
+          .temperature = options.temperature,
+          .seed = options.seed,
+          .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
+          .truncation = options.truncation});
   prefilled_->target().set_token_selector(selector_.get());
 }
 

@@ -194,12 +194,35 @@ TEST_CASE("contradictory requests are usage errors") {
     request.temperature = 0.5;
     request.strategies = {"nsa/d4k3n12/bfs/c1/F*/sampling=exact"};
   });
-  expect_usage([&] { request.alpha = 5.0; });  // of sigmoids alone
+  expect_usage([&] { request.sigmoid.alpha = 5.0; });  // of sigmoids alone
+  // What would change nothing.
+  expect_usage([&] {
+    request.adapts_length = true;
+    request.strategies = {"nsa/ar"};
+  });
+  for (const kernels::Truncation& cuts :
+       {kernels::Truncation{.top_k = 5}, kernels::Truncation{.top_p = 0.9},
+        kernels::Truncation{.min_p = 0.1}}) {
+    expect_usage([&] { request.truncation = cuts; });
+  }
   request = good;
   request.temperature = 0.5;
-  request.alpha = 5.0;
+  request.sigmoid.alpha = 5.0;
   request.strategies = {"nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid"};
   CHECK(fixture.code() == ExitCode::kDone);
+}
+
+TEST_CASE("adapt-gamma is the strategy's gamma=adapt, and its report says so") {
+  Fixture fixture;
+  fixture.request.adapts_length = true;
+  fixture.request.strategies = {"nsa/d6k1n7/bfs/c1/F*"};
+  const nlohmann::json by_option = report_json(run_request(fixture.request));
+  CHECK(by_option.at("strategy") == "nsa/d6k1n7/bfs/c1/F*/gamma=adapt");
+  fixture.request.adapts_length = false;
+  fixture.request.strategies = {"nsa/d6k1n7/bfs/c1/F*/gamma=adapt"};
+  const nlohmann::json by_text = report_json(run_request(fixture.request));
+  CHECK(by_text.at("tokens") == by_option.at("tokens"));
+  CHECK(by_text.at("accepted_histogram") == by_option.at("accepted_histogram"));
 }
 
 TEST_CASE("a format that is not asked for is the weights' on a GPU and f32 on a CPU") {

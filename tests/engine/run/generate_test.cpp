@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "engine/run/speculate/chain_length.h"
+#include "model/words/chain_length.h"
 #include "model/words/error.h"
 #include "tests/engine/run/tiny_engine.h"
 
@@ -111,8 +111,7 @@ TEST_CASE("chains of a length that follows give plain decoding's text, at its le
     GenerateOptions options = tiny::options("nsa/ar", 80);
     options.temperature = temperature;
     const std::vector<std::int32_t> plain = engine.generator.run(options).tokens;
-    options.strategy = Strategy::parse("nsa/d9k1n10/bfs/c1/F*");
-    options.adapts_length = true;
+    options.strategy = Strategy::parse("nsa/d9k1n10/bfs/c1/F*/gamma=adapt");
     ChainLength expected(9);
     std::int64_t steps = 0;
     options.on_step = [&](const StepResult& step) {
@@ -125,11 +124,8 @@ TEST_CASE("chains of a length that follows give plain decoding's text, at its le
     CHECK(engine.generator.run(options).tokens == plain);
     CHECK(steps > 8);
   }
-  GenerateOptions tree = tiny::options("nsa/d3k2n8/bfs/c1/F*", 8);
-  tree.adapts_length = true;
+  const GenerateOptions tree = tiny::options("nsa/d3k2n8/bfs/c1/F*/gamma=adapt", 8);
   CHECK_THAT(engine.generator.refusal(tree), Catch::Contains("chains"));
-  tree.strategy = Strategy::parse("nsa/ar");
-  CHECK(engine.generator.refusal(tree).empty());
 }
 
 TEST_CASE("a narrow sigmoid accepts less than the paper's scale") {
@@ -138,14 +134,13 @@ TEST_CASE("a narrow sigmoid accepts less than the paper's scale") {
   GenerateOptions options = tiny::options("nsa/d5k1n6/bfs/c1/F*/sampling=sigmoid", 120);
   options.temperature = 1.0;
   const double wide = engine.generator.run(options).accepted_per_step();
-  options.alpha = 10.0;
-  options.beta = 11.0;
+  options.sigmoid = {10.0, 11.0};
   const double narrow = engine.generator.run(options).accepted_per_step();
   CHECK(wide > 5.5);
   CHECK(narrow < wide);
-  CHECK_THROWS_AS(check_sigmoid(1.0, 1.0), Error);
-  CHECK_THROWS_AS(check_sigmoid(0.0, INFINITY), Error);
-  CHECK_NOTHROW(check_sigmoid(10.0, 11.0));
+  CHECK_THROWS_AS(check_sigmoid({1.0, 1.0}), Error);
+  CHECK_THROWS_AS(check_sigmoid({0.0, INFINITY}), Error);
+  CHECK_NOTHROW(check_sigmoid({10.0, 11.0}));
 }
 
 TEST_CASE("a prompt longer than the model's positions is bad input") {

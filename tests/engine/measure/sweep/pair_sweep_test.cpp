@@ -224,11 +224,20 @@ TEST_CASE("at temperatures a pair's texts of plan are measured alone, each tuple
   PairSweepShape own = shape(4096, 1 << 14);
   own.temperatures = {0.6, 1.0};
   std::map<std::string, std::set<double>> tuples;
+  std::set<std::string> steps;
   for (const PointKey& key : plan_of(own).points) {
+    if (key.workload == WorkloadKind::kStep) {  // that draw: the same launches at every temperature
+      CHECK(key.temperature == 0.6);
+      CHECK(key.launch == LaunchMode::kGraph);
+      steps.insert(key.strategy);
+      continue;
+    }
     CHECK(key.workload == WorkloadKind::kAcceptance);
     CHECK(key.split == "calibration");
     tuples[key.strategy].insert(key.temperature);
   }
+  CHECK(steps.size() == 9);
+  CHECK(steps.count("nsa/ar") == 1);
   CHECK(tuples.count("nsa/d6k8n64/bfs/c1/F*") == 1);
   CHECK(tuples.count("nsa/d6k8n64/bfs/c1/(FRRR)*") == 1);
   for (const auto& [strategy, temperatures] : tuples) {

@@ -57,6 +57,36 @@ TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
   CHECK(before.predicted.total() - after.predicted.total() == Approx(rows).epsilon(0.03));
 }
 
+TEST_CASE("a step above temperature 0 draws by the launches of its sampler") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+          {"workload": "step", "model": "demo", "context_len": 300, "launch": ["stream", "graph"],
+           "temperature": 0.8,
+           "strategy": ["nsa/d2k1n3/bfs/c1/F*", "nsa/d2k1n3/bfs/c1/F*/sampling=exact",
+                        "nsa/d2k1n3/bfs/c1/F*/gamma=adapt"]}]})",
+      "test", Backend::kCpu);
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 6);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, name_of(point.key.launch), point.reason);
+    const bool exact = point.key.strategy.ends_with("exact");
+    if (point.key.strategy.ends_with("adapt")) {
+      CHECK(point.status == PointStatus::kRefused);
+      CHECK(point.reason.find("whole runs") != std::string::npos);
+    } else if (exact && point.key.launch == LaunchMode::kGraph) {
+      CHECK(point.status == PointStatus::kRefused);
+      CHECK(point.reason.find("random numbers from the host") != std::string::npos);
+    } else {
+      REQUIRE(point.status == PointStatus::kOk);
+      CHECK(range_of(point, exact ? "spec_sample" : "gumbel_top").launches == 3);  // 2 + the test
+    }
+  }
+}
+
 TEST_CASE("a period's point is of its steps and the pass that ends them") {
   const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
   const PairSource pair{.model = demo / "nsa", .prompts = listed_prompts({demo / "prompts"})};

@@ -286,6 +286,26 @@ TEST_CASE("named grids are products of their texts, lengths and rows") {
   }
 }
 
+TEST_CASE("steps are measured above temperature 0 too, each tuple at each") {
+  const SweepPlan plan = small(R"([
+    {"workload": "step", "draft": ["ar", "d3k2n4"], "temperature": [0, 0.6]},
+    {"workload": "step", "strategy": "nsa/d3k1n4/bfs/c1/F*/sampling=exact", "model": "nsa-1b",
+     "temperature": 1, "launch": "stream"}])");
+  REQUIRE(plan.points.size() == 5);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(plan.points[i].temperature == (i < 2 ? 0.0 : 0.6));
+  }
+  CHECK(plan.points[4].temperature == 1.0);
+  for (const char* wrong :
+       {R"([{"workload": "attention", "temperature": 0.6}])",
+        R"([{"workload": "decode", "strategy": "dense/ar", "temperature": 1}])",
+        R"([{"workload": "step", "temperature": -1}])",
+        R"([{"workload": "step", "strategy": "dense/ar", "temperature": 1e9}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(small(wrong), Error);
+  }
+}
+
 TEST_CASE("an attention point names its form and layer in its strategy") {
   const SweepPlan plan = small(R"([{"draft": ["ar", "d3k2n4"], "layer": ["refresh", "reuse"],
                                    "form": ["fused", "vanilla"], "group": ["c1"]}])");
