@@ -6,6 +6,7 @@
 
 #include "kernels/block_keys/params.h"
 #include "kernels/draft_tree/params.h"
+#include "kernels/index_keys/params.h"
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
 #include "kernels/ops.h"
@@ -67,6 +68,15 @@ void embed_cpu(const EmbedParams<T>& p, int threads);
 // T = double or float; the noise has T's precision.
 template <class T>
 void gumbel_top_cpu(const GumbelTopParams<T>& p, int threads);
+
+// --- index_keys ---
+// index_keys and index_query on the CPU: copies, bit for bit.
+
+// T = double or float.
+template <class T>
+void index_keys_cpu(const IndexKeysParams<T>& p, int threads);
+template <class T>
+void index_query_cpu(const IndexQueryParams<T>& p);
 
 // --- layer_map ---
 // layer_map on the CPU: the reference.

@@ -12,6 +12,7 @@
 #include "kernels/decode_layers/params.h"
 #include "kernels/draft_levels/params.h"
 #include "kernels/draft_tree/params.h"
+#include "kernels/index_keys/params.h"
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
 #include "kernels/ops.h"
@@ -159,6 +160,15 @@ void launch_flash_decode(const TreeAttentionParams<Bf16>& p, const LaunchContext
 // T = float or Bf16. Enqueues, never waits.
 template <class T>
 void launch_gumbel_top(const GumbelTopParams<T>& p, const LaunchContext& context);
+
+// --- index_keys ---
+// index_keys and index_query on CUDA.
+
+// T = float or Bf16. Enqueue, never wait, need no scratch.
+template <class T>
+void launch_index_keys(const IndexKeysParams<T>& p, const LaunchContext& context);
+template <class T>
+void launch_index_query(const IndexQueryParams<T>& p, const LaunchContext& context);
 
 // --- layer_map ---
 // layer_map on CUDA: one warp, columns in turn; offline work, written to be right.

@@ -21,6 +21,7 @@
 #include "kernels/decode_layers/params.h"
 #include "kernels/draft_levels/params.h"
 #include "kernels/draft_tree/params.h"
+#include "kernels/index_keys/params.h"
 #include "kernels/index_scores/params.h"
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
@@ -454,6 +455,8 @@ class Ops {
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
   virtual void gumbel_top(const GumbelTopParams<T>& p) = 0;
   virtual void topk(const TopkParams<T>& p) = 0;
+  virtual void index_keys(const IndexKeysParams<T>& p) = 0;
+  virtual void index_query(const IndexQueryParams<T>& p) = 0;
   virtual void index_scores(const IndexScoresParams<T>& p) = 0;
   virtual void layer_map(const LayerMapParams& p) = 0;
   virtual void top_p(const TopPParams<SumOf<T>>& p) = 0;

@@ -154,6 +154,16 @@ class CpuOps final : public Ops<T> {
     observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes, hints),
              [&] { topk_cpu(p, threads_); });
   }
+  void index_keys(const IndexKeysParams<T>& p) override {
+    observed(
+        "index_keys",
+        traffic::index_keys(p.layers, p.length - p.first_token, p.num_kv_heads, p.index, kBytes),
+        [&] { index_keys_cpu(p, threads_); });
+  }
+  void index_query(const IndexQueryParams<T>& p) override {
+    observed("index_query", traffic::index_query(p.num_heads, p.index, p.chosen, p.newest, kBytes),
+             [&] { index_query_cpu(p); });
+  }
   void index_scores(const IndexScoresParams<T>& p) override {
     observed("index_scores",
              traffic::index_scores(p.rows, p.length, {p.num_heads, p.head_dim}, kBytes),

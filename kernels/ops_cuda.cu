@@ -309,6 +309,8 @@ class CudaOps final : public Ops<T> {
     reserve(topk_scratch_bytes(p));
     launch_topk(p, context_);
   }
+  void index_keys(const IndexKeysParams<T>& p) override { launch_index_keys(p, context_); }
+  void index_query(const IndexQueryParams<T>& p) override { launch_index_query(p, context_); }
   void index_scores(const IndexScoresParams<T>& p) override { launch_index_scores(p, context_); }
   void layer_map(const LayerMapParams& p) override {
     reserve(layer_map_scratch_bytes(p));

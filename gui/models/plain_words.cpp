@@ -55,6 +55,10 @@ QString attention_in_words(const Strategy& s) {
     case AttentionMethod::kSpecAttn:
       return QString("SpecAttn: the tokens that carry %1 of the draft's attention")
           .arg(percent(s.specattn_p));
+    case AttentionMethod::kIndexer:
+      return QString("an indexer of the target's own keys: the %1 best tokens and the %2 newest")
+          .arg(s.indexer_k)
+          .arg(s.indexer_window);
   }
   return {};
 }
@@ -148,8 +152,8 @@ QString machine_in_words(const MachineCase& c) {
 }  // namespace
 
 System system_of(const QString& text) {
-  static constexpr const char* kWords[] = {"nsa",  "dense",    "resa",   "specattn",
-                                           "topk", "sampling", "machine"};
+  static constexpr const char* kWords[] = {"nsa",     "dense", "resa",     "specattn",
+                                           "indexer", "topk",  "sampling", "machine"};
   int index = 0;
   for (const char* word : kWords) {
     if (text.startsWith(QLatin1String(word))) {
@@ -170,6 +174,8 @@ const char* short_name(System system) {
       return "ReSA";
     case System::kSpecAttn:
       return "SpecAttn";
+    case System::kIndexer:
+      return "indexer";
     case System::kTopk:
       return "top-k";
     case System::kSampling:
@@ -192,6 +198,8 @@ QString name_in_words(System system) {
       return "ReSA: sparse decoding, rectified";
     case System::kSpecAttn:
       return "SpecAttn: tokens that the draft read";
+    case System::kIndexer:
+      return "Indexer: the tokens of the highest index scores";
     case System::kTopk:
       return "Exact top-k, alone";
     case System::kSampling:
@@ -267,6 +275,7 @@ QString text_in_words(const std::string& text) {
       case System::kDense:
       case System::kResa:
       case System::kSpecAttn:
+      case System::kIndexer:
       case System::kUnknown:
         break;
     }

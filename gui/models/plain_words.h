@@ -14,7 +14,17 @@ namespace versieve::gui {
 inline constexpr int kCopyRole = Qt::UserRole + 100;
 
 // What was built or measured: an attention method with its drafts, or a kernel alone.
-enum class System { kNsa, kDense, kResa, kSpecAttn, kTopk, kSampling, kMachine, kUnknown };
+enum class System {
+  kNsa,
+  kDense,
+  kResa,
+  kSpecAttn,
+  kIndexer,
+  kTopk,
+  kSampling,
+  kMachine,
+  kUnknown
+};
 inline constexpr int kSystemCount = 8;
 
 System system_of(const QString& text);  // by the first word of the text

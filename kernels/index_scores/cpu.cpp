@@ -1,6 +1,7 @@
 #include "kernels/index_scores/cpu.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/common/attention_chunk.h"
 #include "kernels/common/parallel_for.h"
@@ -31,10 +32,13 @@ template <class T>
 void index_scores_cpu(const IndexScoresParams<T>& p, int threads) {
   VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1, "index_scores needs queries and positions");
   VERSIEVE_ASSERT(p.num_heads >= 1 && p.head_dim >= 1, "index_scores needs heads");
+  const std::int64_t scored = p.counts == nullptr ? p.length : p.counts->context_len - p.newest;
   parallel_for((p.length + kPart - 1) / kPart, threads, [&](std::int64_t part) {
     for (std::int64_t i = part * kPart; i < std::min(p.length, (part + 1) * kPart); ++i) {
       for (std::int64_t row = 0; row < p.rows; ++row) {
-        p.scores[row * p.length + i] = from_sum<T>(score_of(p, row, p.keys + i * p.head_dim));
+        p.scores[row * p.length + i] =
+            from_sum<T>(i < scored ? score_of(p, row, p.keys + i * p.head_dim)
+                                   : -std::numeric_limits<SumOf<T>>::infinity());
       }
     }
   });

@@ -15,6 +15,7 @@
 
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/ptx/mma.cuh"
@@ -35,6 +36,13 @@ constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 // 16 bytes of a key are two k-steps of 16 products for four lanes.
 template <int kDim>
 inline constexpr int kChunks = kDim / 32;
+
+// Positions that have a score.
+template <class T>
+__device__ inline std::int64_t scored_positions(const IndexScoresParams<T>& p) {
+  return p.counts == nullptr ? p.length
+                             : min(p.length, std::int64_t{p.counts->context_len} - p.newest);
+}
 
 // The keys of 16 positions, as the rows of A.
 template <int kDim>
@@ -122,6 +130,9 @@ __global__ void __launch_bounds__(kThreads, 2)
   uint4* q = reinterpret_cast<uint4*>(bytes);
   const int row_words = heads * kDim / 8;
   float* weights = reinterpret_cast<float*>(q + rows * row_words);
+  release_successors();
+  wait_for_predecessors();
+  const std::int64_t scored = scored_positions(p);
   stage_queries<kDim>(p, first_row, rows, q, weights);
   const int lane = static_cast<int>(threadIdx.x % 32);
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kWarps * kWarpKeys;
@@ -135,7 +146,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int row = 0; row < rows; ++row) {
       const float score = tile_score<kDim>(keys, heads, q + row * row_words, weights + row * heads);
       if (position < p.length) {
-        store_f32(p.scores + (first_row + row) * p.length + position, score);
+        store_f32(p.scores + (first_row + row) * p.length + position,
+                  position < scored ? score : -INFINITY);
       }
     }
   }
@@ -144,6 +156,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     index_scores_warp_kernel(const __grid_constant__ IndexScoresParams<T> p) {
+  release_successors();
+  wait_for_predecessors();
   const int lane = static_cast<int>(threadIdx.x % 32);
   const std::int64_t position =
       static_cast<std::int64_t>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x / 32);
@@ -162,7 +176,8 @@ __global__ void __launch_bounds__(kThreads)
     score += p.weights[row * p.num_heads + h] * fmaxf(warp_sum(product), 0.0F);
   }
   if (lane == 0) {
-    store_f32(p.scores + row * p.length + position, score);
+    store_f32(p.scores + row * p.length + position,
+              position < scored_positions(p) ? score : -INFINITY);
   }
 }
 
@@ -172,21 +187,21 @@ void enqueue(const IndexScoresParams<Bf16>& p, cudaStream_t stream) {
   const std::int64_t rows = std::min<std::int64_t>(p.rows, kBlockRows);
   const std::size_t bytes =
       static_cast<std::size_t>(rows * p.num_heads * (kDim * 2 + static_cast<int>(sizeof(float))));
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)));
   const std::int64_t tiles = (p.length + kWarpKeys - 1) / kWarpKeys;
   // Few positions: a warp a block, so that they spread over the chip.
   const std::int64_t blocks = std::min(tiles, kSmBlocks * multiprocessors());
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((p.rows + kBlockRows - 1) / kBlockRows));
-  kernel<<<grid, kThreads, bytes, stream>>>(p);
+  launch_dependent({.grid = grid, .threads = kThreads, .shared_bytes = bytes, .stream = stream},
+                   kernel, p);
 }
 
 template <class T>
 void enqueue_warps(const IndexScoresParams<T>& p, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>((p.length + kWarps - 1) / kWarps),
                   static_cast<unsigned>(p.rows));
-  index_scores_warp_kernel<T><<<grid, kThreads, 0, stream>>>(p);
+  launch_dependent({.grid = grid, .threads = kThreads, .stream = stream},
+                   index_scores_warp_kernel<T>, p);
 }
 
 }  // namespace

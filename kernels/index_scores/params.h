@@ -5,11 +5,16 @@
 #include <cstdint>
 
 #include "kernels/common/element.h"
+#include "kernels/common/step_counts.h"
 
 namespace versieve::kernels {
 
 template <class T>
 struct IndexScoresParams {
+  // Device memory or null. Not null: `length` is a bound; positions from counts->context_len -
+  // newest on score -infinity, whatever their keys are.
+  const StepCounts* counts = nullptr;
+  std::int64_t newest = 0;
   std::int64_t rows = 0;           // R
   std::int64_t length = 0;         // L
   std::int64_t num_heads = 0;      // H

@@ -112,6 +112,21 @@ constexpr KindStart kResaStarts[] = {
     {LaunchKind::kResaCombine, KindParameter::kStepNs, 10.0},
 };
 
+// Of a token-level indexer's launches and of its selection: timings of index_scores alone on an
+// H100 (kernels/index_scores), of one query 1.1 to 1.5 times its keys' time and of 32 a quarter of
+// the bf16 rate; the other two are a launch and next to nothing else.
+constexpr KindStart kIndexerStarts[] = {
+    {LaunchKind::kIndexScores, KindParameter::kComputeShare, 4.0},
+    {LaunchKind::kIndexScores, KindParameter::kBaseUs, 3.0},
+    {LaunchKind::kIndexScores, KindParameter::kStepNs, 300.0},
+    {LaunchKind::kIndexScores, KindParameter::kResident, 2.0},
+    {LaunchKind::kIndexKeys, KindParameter::kStepNs, 100.0},
+    {LaunchKind::kIndexQuery, KindParameter::kStepNs, 100.0},
+    // Of rows of one block: 7.3 us of 8,192 scores, 11 of 16,384 (kernels/topk).
+    {LaunchKind::kTopkShort, KindParameter::kBaseUs, 4.0},
+    {LaunchKind::kTopkShort, KindParameter::kStepNs, 3500.0},
+};
+
 // What tells each parameter of these launches apart is their shape: products and waves of a phase
 // grow as its steps do, and a phase has no start of its own.
 bool is_told_apart(LaunchKind kind, KindParameter parameter) {
@@ -155,6 +170,14 @@ void set_resa(LaunchKind kind, KindParameter parameter, Range& r) {
   }
 }
 
+void set_indexer(LaunchKind kind, KindParameter parameter, Range& r) {
+  for (const KindStart& start : kIndexerStarts) {
+    if (start.kind == kind && start.parameter == parameter) {
+      r.initial = start.initial;
+    }
+  }
+}
+
 // The launches around a tree are a block or a few that walk over its nodes: 1 to 3 us for 8 to 64
 // nodes, up to 7 for 256 (kernels/draft_tree, ranges of h200-demo-step). Wider bounds would let
 // them stand for what is missed elsewhere in a step.
@@ -169,6 +192,7 @@ Range range_of(LaunchKind kind, std::size_t parameter) {
   }
   set_rounds(kind, static_cast<KindParameter>(parameter), r);
   set_resa(kind, static_cast<KindParameter>(parameter), r);
+  set_indexer(kind, static_cast<KindParameter>(parameter), r);
   return r;
 }
 

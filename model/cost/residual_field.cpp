@@ -106,6 +106,8 @@ Regime dense_regime(const StepShape& s) {
     regime.at[3] = logarithm(read.key_block, 4.0);
   } else if (read.method == AttentionMethod::kSpecAttn) {
     regime.at[2] = logarithm(std::llround(read.chosen_tokens), 4.0);
+  } else if (read.method == AttentionMethod::kIndexer) {
+    regime.at[2] = logarithm(std::llround(dense_keys(s)), 4.0);
   }
   return regime;
 }
@@ -118,9 +120,11 @@ Regime vanilla_regime(const StepShape& s, LaunchKind kind) {
 }
 
 Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows) {
-  return {
+  Regime regime{
       kTopkFamilies + static_cast<int>(c.algorithm),
       {logarithm(length, 4.0), logarithm(rows, 4.0), logarithm(c.k, 8.0), c.hint.value_or(0.0)}};
+  regime.at[4] = c.index ? logarithm(c.index->heads * c.index->dim, 4.0) : 0.0;
+  return regime;
 }
 
 Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,

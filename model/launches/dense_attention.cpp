@@ -5,6 +5,7 @@
 #include "model/launches/block_keys.h"
 #include "model/launches/dense_pass.h"
 #include "model/launches/flash_decode.h"
+#include "model/launches/index_scores.h"
 #include "model/launches/resa_decode.h"
 #include "model/launches/specattn.h"
 
@@ -37,6 +38,9 @@ void add_dense_attention(const StepShape& s, double layers, StepWork& out) {
         return;
       }
       add_top_p(s, layers, out);
+      break;
+    case AttentionMethod::kIndexer:
+      add_indexer(s, layers, out);
       break;
     case AttentionMethod::kDense:
     case AttentionMethod::kNsa:

@@ -1,5 +1,5 @@
 // Attention of a target with a dense cache as StepShape::dense says, with what selects: dense, ReSA
-// (Rectified Sparse Attention) or SpecAttn.
+// (Rectified Sparse Attention), SpecAttn or a token-level indexer.
 #pragma once
 
 #include "model/launches/launch_work.h"

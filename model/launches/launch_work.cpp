@@ -53,7 +53,11 @@ constexpr std::array<const char*, kLaunchKindCount> kNames = {"nsa_compressed",
                                                               "resa_select",
                                                               "resa_attend",
                                                               "resa_combine",
-                                                              "gumbel_noise"};
+                                                              "gumbel_noise",
+                                                              "index_keys",
+                                                              "index_query",
+                                                              "index_scores",
+                                                              "topk_short"};
 
 }  // namespace
 
@@ -81,7 +85,7 @@ const char* path_of(LaunchKind kind) {
     return name_of(launch_of(kind));
   }
   const bool ranks = kind == LaunchKind::kTopkSort || kind == LaunchKind::kTopkRadix ||
-                     kind == LaunchKind::kTopkGvr;
+                     kind == LaunchKind::kTopkGvr || kind == LaunchKind::kTopkShort;
   return ranks ? "topk" : name_of(kind);
 }
 
@@ -99,7 +103,8 @@ bool uses_tensor_cores(LaunchKind kind) {
          kind == LaunchKind::kNsaAttend || kind == LaunchKind::kNsaReuse ||
          kind == LaunchKind::kFlashDecode || kind == LaunchKind::kFlashRows ||
          kind == LaunchKind::kResaDecode || kind == LaunchKind::kDecodeLayers ||
-         kind == LaunchKind::kDraftLevels || kind == LaunchKind::kDensePass;
+         kind == LaunchKind::kDraftLevels || kind == LaunchKind::kDensePass ||
+         kind == LaunchKind::kIndexScores;
 }
 
 void StepWork::add(const LaunchWork& launch) {

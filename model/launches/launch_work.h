@@ -35,7 +35,7 @@ enum class LaunchKind {
   kFinishTree,
   kAcceptTree,
   kCommitPath,
-  // Over a dense cache (dense, ReSA, SpecAttn).
+  // Over a dense cache (dense, ReSA, SpecAttn, an indexer's chosen tokens).
   kFlashDecode,
   kFlashRows,  // path flash_decode: more query rows a KV head than one warp takes
   kFlashCombine,
@@ -72,8 +72,13 @@ enum class LaunchKind {
   kResaAttend,
   kResaCombine,
   kGumbelNoise,  // of choices above temperature 0 (model/launches/top_logits.h)
+  // Of a token-level indexer (model/launches/index_scores.h).
+  kIndexKeys,
+  kIndexQuery,
+  kIndexScores,
+  kTopkShort,  // of path topk: a row in the registers of one block
 };
-inline constexpr std::size_t kLaunchKindCount = 49;
+inline constexpr std::size_t kLaunchKindCount = 53;
 // The kind of the launch that a phase is part of; of launches themselves.
 LaunchKind launch_of(LaunchKind kind);
 // A launch of ReSA's vanilla form.

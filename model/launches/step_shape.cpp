@@ -23,15 +23,27 @@ StepShape asked_step(const Strategy& strategy, const LlmShape& target, const Dra
           .group_mode = strategy.group_mode};
 }
 
+void set_indexer(const Strategy& strategy, DenseRead& read) {
+  if (strategy.attention == AttentionMethod::kIndexer) {
+    read.indexer_k = strategy.indexer_k;
+    read.indexer_window = strategy.indexer_window;
+    read.indexer_topk = strategy.topk.value_or(TopkAlgorithm::kGvr);
+  }
+}
+
 double committed_tokens(const StepShape& s) {
   return s.tree.speculates() ? 1.0 + 0.5 * number(s.tree.depth) : 1.0;
 }
 
 bool reads_chosen(const StepShape& s) {
-  return s.dense.method == AttentionMethod::kSpecAttn;
+  return s.dense.method == AttentionMethod::kSpecAttn ||
+         s.dense.method == AttentionMethod::kIndexer;
 }
 
 double dense_keys(const StepShape& s) {
+  if (s.dense.method == AttentionMethod::kIndexer) {
+    return number(std::min(s.dense.indexer_k + s.dense.indexer_window, s.context_len));
+  }
   return reads_chosen(s) ? std::min(s.dense.chosen_tokens, number(s.context_len))
                          : number(s.context_len);
 }

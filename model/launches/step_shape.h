@@ -19,11 +19,14 @@ struct DenseRead {
   std::int64_t n_min = kResaFewestBlocks;   // of ReSA's chosen blocks
   std::int64_t n_local = kResaLocalBlocks;  // newest ones always among them
   double chosen_tokens = 0.0;               // SpecAttn's, of the context
-  std::int64_t weight_rows = 1;             // the draft's steps that they were chosen by
-  double filled = 1.0;                      // tokens of the block whose keys a step keeps
-  bool whole_step = true;                   // block keys of all layers in one launch
-  bool rewrites = false;                    // a chain whose rows are written anew: rectification
-  bool vanilla = false;                     // ReSA's phases as launches of their own
+  std::int64_t indexer_k = 0;               // an indexer's chosen tokens
+  std::int64_t indexer_window = 0;          // and the newest ones, which it reads beside them
+  TopkAlgorithm indexer_topk = TopkAlgorithm::kGvr;
+  std::int64_t weight_rows = 1;  // the draft's steps that they were chosen by
+  double filled = 1.0;           // tokens of the block whose keys a step keeps
+  bool whole_step = true;        // block keys of all layers in one launch
+  bool rewrites = false;         // a chain whose rows are written anew: rectification
+  bool vanilla = false;          // ReSA's phases as launches of their own
 };
 
 // What a step is asked to do.
@@ -66,6 +69,8 @@ struct StepShape {
 // which of a dense cache it reads) is known to whoever measured it or prices it.
 StepShape asked_step(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
                      std::int64_t context_len, std::int64_t element_bytes);
+// What an indexer's step reads; of other strategies nothing is set.
+void set_indexer(const Strategy& strategy, DenseRead& read);
 // Tokens that a step is taken to commit where the host leads it.
 double committed_tokens(const StepShape& shape);
 // Of a target with a dense cache: whether a layer reads tokens that were chosen, how many tokens it

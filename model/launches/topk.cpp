@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/launches/index_scores.h"
 #include "model/launches/launch_parts.h"
 
 namespace versieve {
@@ -53,6 +54,14 @@ void lay_out_select(const TopkRows& rows, std::int64_t k, LaunchWork& work) {
   work.steps = (1.0 + (waves - 1.0) * w.wave) *
                (share + w.meeting * std::sqrt(layout.cluster) + w.result * number(k) / 1024.0);
   work.passes = rows.guesses ? kGvrPasses : layout.registers ? 1.0 : kRadixPasses;
+}
+
+// A block a row: two passes over its registers, whatever they hold.
+void lay_out_block(const TopkRows& rows, LaunchWork& work) {
+  constexpr double kThreadsOfBlock = 1024.0;
+  constexpr double kBlocksAtOnce = 132.0;
+  work.steps = std::ceil(number(rows.rows) / kBlocksAtOnce) *
+               std::ceil(number(rows.length) / kThreadsOfBlock / 8.0);
 }
 
 // CUB sorts short rows together, a block each, and long ones one after the other; keys and indices
@@ -111,6 +120,13 @@ bool topk_is_short(std::int64_t length, std::int64_t rows) {
   return length <= kShortRow || (length <= kShortRowOfFew && rows <= kFewRows);
 }
 
+bool topk_takes_one_block(std::int64_t length, std::int64_t rows, std::int64_t k) {
+  constexpr std::int64_t kOneBlock = 8192, kWideBlock = 16384;
+  constexpr std::int64_t kManyRows = 32;
+  const std::int64_t large = rows >= kManyRows ? 16 : 8;  // the part of a row that k is
+  return length <= kOneBlock || (length <= kWideBlock && large * k >= length);
+}
+
 namespace traffic {
 
 Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes,
@@ -123,20 +139,30 @@ Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_
 
 void add_topk(const TopkCase& c, std::int64_t length, std::int64_t rows, std::int64_t element_bytes,
               bool cold, StepWork& out) {
-  const bool is_short = c.algorithm == TopkAlgorithm::kGvr && topk_is_short(length, rows);
-  const LaunchKind kind = is_short ? LaunchKind::kTopkRadix : kind_of(c.algorithm);
+  if (c.index) {
+    add_index_scores(rows, length, *c.index, element_bytes, 1.0, out);
+  }
+  LaunchKind kind = kind_of(c.algorithm);
+  if (kind == LaunchKind::kTopkGvr && topk_is_short(length, rows)) {
+    kind = LaunchKind::kTopkRadix;
+  }
+  if (kind != LaunchKind::kTopkSort && topk_takes_one_block(length, rows, c.k)) {
+    kind = LaunchKind::kTopkShort;
+  }
   LaunchWork work =
       streaming(kind, Phase::kOther, 1.0,
                 traffic::topk(rows, length, c.k, element_bytes, c.hint ? c.k : 0), 1.0, 1.0);
-  read_cold(cold, work);
+  read_cold(cold && !c.index, work);
+  const TopkRows shape{.length = length,
+                       .rows = rows,
+                       .element_bytes = element_bytes,
+                       .guesses = kind == LaunchKind::kTopkGvr};
   if (kind == LaunchKind::kTopkSort) {
     lay_out_sort(length, rows, work);
+  } else if (kind == LaunchKind::kTopkShort) {
+    lay_out_block(shape, work);
   } else {
-    lay_out_select({.length = length,
-                    .rows = rows,
-                    .element_bytes = element_bytes,
-                    .guesses = kind == LaunchKind::kTopkGvr},
-                   c.k, work);
+    lay_out_select(shape, c.k, work);
   }
   out.add(work);
 }

@@ -35,6 +35,10 @@ TopkLayout topk_layout(const TopkRows& rows);
 // Rows so short that a guess costs more than the pass it saves: gvr leaves them to radix.
 bool topk_is_short(std::int64_t length, std::int64_t rows);
 
+// Rows that one block takes, in its registers, whatever the hint (kernels/topk/short_rows.cu): up
+// to 8,192 scores; up to 16,384 where k is an eighth of the row or more, of many rows a sixteenth.
+bool topk_takes_one_block(std::int64_t length, std::int64_t rows, std::int64_t k);
+
 namespace traffic {
 
 // Scores in once, k indices and values out; `hints` indices a row in. A sort's own passes are not
@@ -44,7 +48,8 @@ Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_
 
 }  // namespace traffic
 
-// `rows` rows of `length` scores. `cold`: nobody wrote them shortly before.
+// `rows` rows of `length` scores, an indexer's own scores first where the case names one. `cold`:
+// nobody wrote the scores shortly before.
 void add_topk(const TopkCase& c, std::int64_t length, std::int64_t rows, std::int64_t element_bytes,
               bool cold, StepWork& out);
 

@@ -90,6 +90,10 @@ std::vector<Strategy> systems_of(PrecisionClass precision, const LlmShape& targe
                                  const PlanOptions& options) {
   std::vector<Strategy> all = system_space(precision);
   if (target.attention == AttentionKind::kNsa) {
+    // Of its dense sibling a plan holds an indexer where somebody measured what it loses.
+    std::erase_if(all, [&](const Strategy& s) {
+      return s.attention == AttentionMethod::kIndexer && !options.loss.prices.of(s).is_known();
+    });
     return all;
   }
   for (Strategy& s : all) {

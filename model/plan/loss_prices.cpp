@@ -147,6 +147,10 @@ Strategy lossy_part(const Strategy& s) {
   if (s.attention == AttentionMethod::kSpecAttn) {
     out.specattn_p = s.specattn_p;
   }
+  if (s.attention == AttentionMethod::kIndexer) {
+    out.indexer_k = s.indexer_k;
+    out.indexer_window = s.indexer_window;
+  }
   if (s.group_size > 1 && s.group_mode == GroupMode::kApprox) {
     out.group_size = s.group_size;
     out.group_mode = s.group_mode;

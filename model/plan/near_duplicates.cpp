@@ -32,7 +32,8 @@ bool attend_alike(const Strategy& a, const Strategy& b) {
          a.resa_active_ratio == b.resa_active_ratio &&
          a.resa_rectify_every == b.resa_rectify_every && a.resa_n_min == b.resa_n_min &&
          a.resa_n_local == b.resa_n_local && a.drafts_itself == b.drafts_itself &&
-         a.adapts_length == b.adapts_length && a.specattn_p == b.specattn_p && a.form == b.form &&
+         a.adapts_length == b.adapts_length && a.specattn_p == b.specattn_p &&
+         a.indexer_k == b.indexer_k && a.indexer_window == b.indexer_window && a.form == b.form &&
          a.topk == b.topk;
 }
 

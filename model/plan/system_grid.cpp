@@ -15,6 +15,9 @@ constexpr std::int64_t kPeriods[] = {16, 32, 64, 128};
 constexpr std::int64_t kSelfChains[] = {3, 7, 15, 31};
 constexpr double kShares[] = {0.9, 0.95, 0.97, 0.99};
 constexpr std::int64_t kChains[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
+// Of an indexer: tokens chosen, and what a draft head grows beside chains.
+constexpr std::int64_t kIndexed[] = {512, 1024, 2048, 4096};
+constexpr DraftChoice kIndexedTrees[] = {{3, 4, 8}, {4, 4, 16}, {6, 6, 32}, {7, 6, 64}};
 
 Strategy resa(std::int64_t block, double ratio, std::int64_t period) {
   Strategy s;
@@ -42,6 +45,23 @@ void add_resa(bool rectified, std::vector<Strategy>& space) {
       for (const std::int64_t period : kPeriods) {
         space.push_back(resa(block, ratio, period));
       }
+    }
+  }
+}
+
+void add_indexed(std::vector<Strategy>& space) {
+  for (const std::int64_t tokens : kIndexed) {
+    Strategy s;
+    s.attention = AttentionMethod::kIndexer;
+    s.indexer_k = tokens;
+    space.push_back(s);
+    for (const std::int64_t depth : kChains) {
+      s.draft = {.depth = depth, .width = 1, .nodes = depth + 1};
+      space.push_back(s);
+    }
+    for (const DraftChoice& tree : kIndexedTrees) {
+      s.draft = tree;
+      space.push_back(s);
     }
   }
 }
@@ -101,6 +121,7 @@ std::vector<Strategy> system_space(PrecisionClass precision) {
         space.push_back(s);
       }
     }
+    add_indexed(space);
   } else if (precision == PrecisionClass::kApproxSampling) {
     for (const std::int64_t depth : kChains) {
       Strategy s = chain(AttentionMethod::kNsa, depth);
@@ -144,8 +165,8 @@ std::optional<SystemEvidence> system_evidence(const Strategy& s, const FittedMod
     return SystemEvidence{std::hypot(layer->log_latency, kUnmeasuredStep), false};
   }
   if (step == nullptr && layer == nullptr) {
-    reason = "attention of " + method +
-             " over a dense cache was not measured; profile --sweep h200-systems does";
+    reason = "attention of " + method + " over a dense cache was not measured; profile --sweep " +
+             (s.attention == AttentionMethod::kIndexer ? "indexer" : "h200-systems") + " does";
   } else {
     const std::int64_t longest =
         std::max(step == nullptr ? 0 : step->longest, layer == nullptr ? 0 : layer->longest);

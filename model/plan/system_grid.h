@@ -14,7 +14,8 @@ namespace versieve {
 // target itself.
 LlmShape dense_sibling(const LlmShape& target);
 // Sparse+Rectify: ReSA over its block sizes, ratios and periods. Sparse: the same without
-// rectification, SpecAttn over shares and chains. Approx-sampling: chains of the target itself.
+// rectification, SpecAttn over shares and chains, a token-level indexer over numbers of tokens,
+// chains and trees. Approx-sampling: chains of the target itself.
 std::vector<Strategy> system_space(PrecisionClass precision);
 // Self-speculation of a dense target, over the settings of ReSA and chains.
 void add_self_drafted(std::vector<Strategy>& space);

@@ -126,6 +126,7 @@ DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context,
                  .n_min = s.resa_n_min,
                  .n_local = s.resa_n_local,
                  .filled = 0.5 * (b + 1.0)};
+  set_indexer(s, read);
   read.chosen_tokens = chosen_share * static_cast<double>(context);
   read.weight_rows = std::max<std::int64_t>(1, s.draft.nodes - 1);
   return read;
@@ -339,7 +340,9 @@ double SystemPricer::log_error(const Strategy& strategy, const ContextBucket& bu
       system_evidence(strategy, fit_, bucket.low + 1, reason);
   VERSIEVE_ASSERT(evidence.has_value(), "tuples without points are not priced");
   double of_steps = (evidence->log_latency + own_.system_transfer_width()) / kNinety;
-  if (strategy.attention == AttentionMethod::kDense && strategy.draft.speculates()) {
+  const bool untimed_draft = strategy.attention == AttentionMethod::kDense ||
+                             strategy.attention == AttentionMethod::kIndexer;
+  if (untimed_draft && strategy.draft.speculates()) {
     of_steps = std::hypot(of_steps, kUnmeasuredStep / kNinety);  // plain steps were timed
   }
   if (strategy.attention != AttentionMethod::kSpecAttn) {
@@ -396,6 +399,10 @@ std::string SystemPricer::note_of(const Strategy& s) const {
     if (!fit_.informs(LaunchKind::kAttentionWeights)) {
       note += "; attention_weights was not measured";
     }
+  }
+  if (s.attention == AttentionMethod::kIndexer) {
+    note += "; an indexer of the target's own keys, which nobody trained";
+    note += s.draft.speculates() ? "; " + acceptance + "; no step of such a draft was timed" : "";
   }
   if (s.attention == AttentionMethod::kResa && s.resa_rectify_every > 0) {
     note += "; rectification included";

@@ -65,7 +65,10 @@ std::string short_text(const LossPrice& price) {
 
 bool loses_by_draft(const Strategy& strategy) {
   const bool shares_blocks = strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox;
-  return shares_blocks || strategy.attention == AttentionMethod::kSpecAttn ||
+  // A tree's nodes all read what an indexer chose for its root.
+  const bool shares_choice =
+      strategy.attention == AttentionMethod::kIndexer && strategy.draft.speculates();
+  return shares_blocks || shares_choice || strategy.attention == AttentionMethod::kSpecAttn ||
          strategy.sampling == SamplingAlgorithm::kSigmoid;
 }
 

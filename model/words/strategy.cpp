@@ -13,6 +13,7 @@ constexpr std::int64_t kMaxDepth = 32;
 constexpr std::int64_t kMaxWidth = 64;
 constexpr std::int64_t kMaxNodes = 256;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;  // of n_min and n_local
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 20;  // of an indexer's k and window
 constexpr const char* kSelfDraft = "draft=resa:";
 constexpr const char* kAdaptedLength = "gamma=adapt";
 
@@ -70,6 +71,14 @@ bool take_resa(std::string_view& part, bool has_period, Strategy& s) {
          is_count(s.resa_n_local);
 }
 
+// k<tokens>, then the window where it differs from the default.
+bool take_indexer(std::string_view& part, Strategy& s) {
+  const bool read = take(part, "k", s.indexer_k);
+  const bool has_window = !part.starts_with("w") || take(part, "w", s.indexer_window);
+  return read && has_window && part.empty() && s.indexer_k >= 1 && s.indexer_k <= kMaxTokens &&
+         s.indexer_window >= 0 && s.indexer_window <= kMaxTokens;
+}
+
 void parse_attention(std::string_view text, std::string_view part, Strategy& s) {
   if (part == "nsa") {
     s.attention = AttentionMethod::kNsa;
@@ -91,9 +100,18 @@ void parse_attention(std::string_view text, std::string_view part, Strategy& s) 
     if (!(take(part, "p", s.specattn_p) && part.empty()) || !is_fraction(s.specattn_p)) {
       refuse(text, "the attention part 'specattn:' needs p<mass in (0,1]>, as in specattn:p0.97");
     }
+  } else if (part.starts_with("indexer:")) {
+    s.attention = AttentionMethod::kIndexer;
+    part.remove_prefix(8);
+    if (!take_indexer(part, s)) {
+      refuse(text,
+             "the attention part 'indexer:' needs k<tokens chosen, 1 to 1048576>, as in "
+             "indexer:k2048, and may go on with w<newest tokens always read, 64 if left out>");
+    }
   } else {
     refuse(text, "the attention part '" + std::string(part) +
-                     "' is none of nsa, dense, resa:b<block>p<ratio>f<period>, specattn:p<mass>");
+                     "' is none of nsa, dense, resa:b<block>p<ratio>f<period>, specattn:p<mass>, "
+                     "indexer:k<tokens>");
   }
 }
 
@@ -278,6 +296,9 @@ std::string attention_text(const Strategy& s) {
       return "resa:" + resa_text(s, true);
     case AttentionMethod::kSpecAttn:
       return "specattn:p" + shortest(s.specattn_p);
+    case AttentionMethod::kIndexer:
+      return "indexer:k" + std::to_string(s.indexer_k) +
+             (s.indexer_window == kIndexerWindow ? "" : "w" + std::to_string(s.indexer_window));
   }
   return {};
 }
@@ -349,7 +370,7 @@ PrecisionClass Strategy::precision() const {
   if (sampling == SamplingAlgorithm::kSigmoid) {
     return PrecisionClass::kApproxSampling;
   }
-  if (attention == AttentionMethod::kSpecAttn) {
+  if (attention == AttentionMethod::kSpecAttn || attention == AttentionMethod::kIndexer) {
     return PrecisionClass::kSparse;
   }
   if (attention == AttentionMethod::kResa) {

@@ -13,7 +13,7 @@
 
 namespace versieve {
 
-enum class AttentionMethod { kNsa, kDense, kResa, kSpecAttn };
+enum class AttentionMethod { kNsa, kDense, kResa, kSpecAttn, kIndexer };
 enum class Traversal { kBfs, kDfs };
 enum class GroupMode { kExact, kApprox };
 enum class TopkAlgorithm { kSort, kRadix, kGvr };
@@ -33,12 +33,12 @@ enum class PrecisionClass {
   kApproxOnly,
   kApproxReuse,
   kSparseRectified,  // ReSA (Rectified Sparse Attention) with its dense passes
-  kSparse,           // SpecAttn (SpecAttn), ReSA without them
+  kSparse,           // SpecAttn (SpecAttn), ReSA without them, a token-level indexer
   kApproxSampling    // sampling=sigmoid (Optimized Speculative Sampling), whatever the attention
 };
 inline constexpr int kPrecisionClassCount = 7;
 
-const char* name_of(AttentionMethod method);       // "nsa", "dense", "resa", "specattn"
+const char* name_of(AttentionMethod method);       // "nsa", "dense", "resa", "specattn", …
 const char* name_of(Traversal traversal);          // "bfs", "dfs"
 const char* name_of(TopkAlgorithm algorithm);      // "sort", "radix", "gvr"
 const char* name_of(SamplingAlgorithm algorithm);  // "greedy", "exact", …
@@ -69,6 +69,9 @@ struct DraftChoice {
 inline constexpr std::int64_t kResaFewestBlocks = 16;  // n_min
 inline constexpr std::int64_t kResaLocalBlocks = 1;    // n_local
 
+// A token-level indexer: what is not written of an `indexer` text.
+inline constexpr std::int64_t kIndexerWindow = 64;  // newest tokens that are always read
+
 struct Strategy {
   AttentionMethod attention = AttentionMethod::kNsa;
   // ReSA (Rectified Sparse Attention): block size of block keys, active fraction, rectification
@@ -79,13 +82,17 @@ struct Strategy {
   std::int64_t resa_n_min = kResaFewestBlocks;
   std::int64_t resa_n_local = kResaLocalBlocks;
   double specattn_p = 0.97;  // SpecAttn (SpecAttn): mass kept by top-p
+  // A token-level indexer (after DeepSeek Sparse Attention): tokens that are chosen of those before
+  // the newest ones, and the newest ones.
+  std::int64_t indexer_k = 2048;
+  std::int64_t indexer_window = kIndexerWindow;
 
   DraftChoice draft;  // default: `ar`, no speculation
   Traversal order = Traversal::kBfs;
   std::int64_t group_size = 1;                // C in {1, 2, 4, 8}
   GroupMode group_mode = GroupMode::kExact;   // exact when group_size is 1
   std::string schedule = "F*";                // one letter a layer, or a repeated pattern
-  std::optional<TopkAlgorithm> topk;          // not said: the engine's default, sort
+  std::optional<TopkAlgorithm> topk;          // not said: sort, of an indexer gvr
   std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else coupled
   NsaForm form = NsaForm::kFused;             // only the vanilla form is written
   // Self-speculation (Rectified Sparse Attention, appendix B): the target's own steps over chosen

@@ -1,4 +1,5 @@
 // Which strategies a target can run, and what is missing for the others.
+#include "model/words/index_shape.h"
 #include "model/words/strategy.h"
 
 namespace versieve {
@@ -44,6 +45,11 @@ std::string attention_refusal(const Strategy& strategy, const LlmShape& target) 
     return "specattn chooses tokens by the attention of a draft chain: the draft must be a chain, "
            "width 1";
   }
+  if (strategy.attention == AttentionMethod::kIndexer && target.num_kv_heads > kIndexPairs) {
+    return "indexer makes an index key of a rotary pair of every KV head and more, and this target "
+           "has more than " +
+           std::to_string(kIndexPairs) + " KV heads";
+  }
   return {};
 }
 
@@ -87,6 +93,8 @@ std::string selection_refusal(const Strategy& strategy, const LlmShape&) {
     case AttentionMethod::kSpecAttn:
       return "specattn chooses tokens by their share of the attention, not by number, so " +
              option + " has nothing to choose";
+    case AttentionMethod::kIndexer:
+      return {};
     case AttentionMethod::kResa:
       return "the launches of resa rank blocks within, so " + option + " has nothing to choose";
   }

@@ -14,6 +14,8 @@ const char* name_of(AttentionMethod method) {
       return "resa";
     case AttentionMethod::kSpecAttn:
       return "specattn";
+    case AttentionMethod::kIndexer:
+      return "indexer";
   }
   return "";
 }

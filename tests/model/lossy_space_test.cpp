@@ -69,23 +69,26 @@ TEST_CASE("every strategy that a plan may hold is priced by one that the lossy s
 TEST_CASE("the lossy space names every choice once, by plain decoding or a usual draft") {
   const std::vector<Strategy> space = lossy_space(target(), kSchedules);
   std::vector<std::string> texts;
-  std::int64_t resa = 0, specattn = 0, groups = 0;
+  std::int64_t resa = 0, specattn = 0, indexer = 0, groups = 0;
   for (const Strategy& strategy : space) {
     texts.push_back(strategy.text());
     CHECK(strategy.precision() != PrecisionClass::kStrict);
     CHECK(measured_for(strategy) == strategy);
     resa += strategy.attention == AttentionMethod::kResa ? 1 : 0;
     specattn += strategy.attention == AttentionMethod::kSpecAttn ? 1 : 0;
+    indexer += strategy.attention == AttentionMethod::kIndexer ? 1 : 0;
     groups += strategy.group_size > 1 ? 1 : 0;
   }
   CHECK(resa == 3 * 4 * 5);    // blocks, ratios, periods and none
   CHECK(specattn == 4 * 2);    // shares and chains
+  CHECK(indexer == 4 * 3);     // tokens, plain decoding and chains
   CHECK(groups == 3 * 2 * 3);  // sizes, orders and schedules
-  CHECK(space.size() == 2 + 18 + 2 + 60 + 8);
+  CHECK(space.size() == 2 + 18 + 2 + 60 + 8 + 12);
   for (const char* text :
        {"nsa/ar/bfs/c1/(FR)*", "nsa/ar/bfs/c1/FRRRRRRF", "nsa/d6k8n64/dfs/c2a/F*",
         "nsa/d6k8n64/bfs/c8a/FRRRRRRF", "nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid",
-        "resa:b32p0.02f128/ar", "resa:b64p0.05f0/ar", "specattn:p0.99/d7k1n8/bfs/c1/F*"}) {
+        "resa:b32p0.02f128/ar", "resa:b64p0.05f0/ar", "specattn:p0.99/d7k1n8/bfs/c1/F*", "indexer:k2048/ar",
+        "indexer:k512/d3k1n4/bfs/c1/F*"}) {
     CHECK(std::count(texts.begin(), texts.end(), text) == 1);
   }
   std::sort(texts.begin(), texts.end());
@@ -102,5 +105,7 @@ TEST_CASE("what loses by its draft is measured with the nearer of the usual ones
   CHECK(measured("nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid") ==
         "nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid");
   CHECK(measured("specattn:p0.9/d5k1n6/bfs/c1/F*") == "specattn:p0.9/d7k1n8/bfs/c1/F*");
+  CHECK(measured("indexer:k512/d6k6n32/bfs/c1/F*") == "indexer:k512/d7k1n8/bfs/c1/F*");
+  CHECK(measured("indexer:k512/ar/bfs/c1/F*/topk=sort") == "indexer:k512/ar");
   CHECK(measured("nsa/d6k8n64/dfs/c8e/(FR)*/topk=sort") == "nsa/ar/bfs/c1/(FR)*");
 }

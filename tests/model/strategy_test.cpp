@@ -10,13 +10,25 @@ using namespace versieve;
 
 TEST_CASE("canonical strategy texts are read back to themselves") {
   for (const char* text :
-       {"nsa/ar", "nsa/ar/bfs/c1/(FR)*", "dense/ar", "nsa/d6k8n64/dfs/c4e/(FR)*",
-        "nsa/d7k1n8/bfs/c1/F*", "nsa/d6k8n64/dfs/c8a/FRRFRRFR", "resa:b16p0.1f32/ar",
-        "specattn:p0.97/d4k2n8/bfs/c1/F*", "nsa/d6k8n64/dfs/c4e/(FRR)*/topk=gvr/sampling=exact",
-        "nsa/d2k2n4/bfs/c1/F*/sampling=greedy", "nsa/ar/bfs/c1/F*/form=vanilla",
-        "nsa/d2k2n4/bfs/c1/(FR)*/topk=gvr/form=vanilla", "resa:b16p0.1f32n_min4/ar",
-        "resa:b16p0.1f0n_local4/ar", "resa:b64p0.02f128n_min1n_local2/ar",
+       {"nsa/ar",
+        "nsa/ar/bfs/c1/(FR)*",
+        "dense/ar",
+        "nsa/d6k8n64/dfs/c4e/(FR)*",
+        "nsa/d7k1n8/bfs/c1/F*",
+        "nsa/d6k8n64/dfs/c8a/FRRFRRFR",
+        "resa:b16p0.1f32/ar",
+        "specattn:p0.97/d4k2n8/bfs/c1/F*",
+        "nsa/d6k8n64/dfs/c4e/(FRR)*/topk=gvr/sampling=exact",
+        "nsa/d2k2n4/bfs/c1/F*/sampling=greedy",
+        "nsa/ar/bfs/c1/F*/form=vanilla",
+        "nsa/d2k2n4/bfs/c1/(FR)*/topk=gvr/form=vanilla",
+        "resa:b16p0.1f32n_min4/ar",
+        "resa:b16p0.1f0n_local4/ar",
+        "resa:b64p0.02f128n_min1n_local2/ar",
         "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1",
+        "indexer:k2048/ar",
+        "indexer:k512w0/d6k8n64/dfs/c4e/F*",
+        "indexer:k1w128/ar/bfs/c1/F*/topk=radix",
         "dense/d3k1n4/bfs/c1/F*/sampling=exact/draft=resa:b32p0.05n_min4n_local2"}) {
     CAPTURE(text);
     CHECK(Strategy::parse(text).text() == text);
@@ -67,6 +79,16 @@ TEST_CASE("texts that are not canonical are refused, not repaired") {
                            "dense/d3k1n4/bfs/c1/F*/draft=resa:",
                            "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1/sampling=exact",
                            "specattn:p1.5/ar",
+                           "indexer/ar",
+                           "indexer:/ar",
+                           "indexer:k0/ar",
+                           "indexer:k02048/ar",
+                           "indexer:k2048w64/ar",
+                           "indexer:k2048w/ar",
+                           "indexer:k2048w-1/ar",
+                           "indexer:w64k2048/ar",
+                           "indexer:k1048577/ar",
+                           "indexer:k8/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1",
                            "nsa/d1k1n3/bfs/c1/F*",
                            "nsa/d99999999999999999999k1n3/bfs/c1/F*",
                            "nsa/d-1k1n3/bfs/c1/F*",
@@ -96,6 +118,8 @@ TEST_CASE("chosen tokens, and samplers of another law, have classes of their own
   CHECK(class_of("resa:b16p0.1f32/ar") == PrecisionClass::kSparseRectified);
   CHECK(class_of("resa:b16p0.1f0/ar") == PrecisionClass::kSparse);
   CHECK(class_of("specattn:p0.97/d4k1n5/bfs/c1/F*") == PrecisionClass::kSparse);
+  CHECK(class_of("indexer:k2048/ar") == PrecisionClass::kSparse);
+  CHECK(class_of("indexer:k2048/d4k4n16/bfs/c1/F*/sampling=exact") == PrecisionClass::kSparse);
   // The weakest promise names the class.
   for (const char* text :
        {"nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid", "nsa/d3k1n4/bfs/c4a/(FR)*/sampling=sigmoid",

@@ -108,11 +108,11 @@ void visit_fields(A& a, T& x) {
 template <class A, Is<Strategy> T>
 void visit_fields(A& a, T& x) {
   auto& [attention, resa_key_block, resa_active_ratio, resa_rectify_every, resa_n_min, resa_n_local,
-         specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form,
-         drafts_itself, adapts_length] = x;
+         specattn_p, indexer_k, indexer_window, draft, order, group_size, group_mode, schedule,
+         topk, sampling, form, drafts_itself, adapts_length] = x;
   a(attention, resa_key_block, resa_active_ratio, resa_rectify_every, resa_n_min, resa_n_local,
-    specattn_p, draft, order, group_size, group_mode, schedule, topk, sampling, form, drafts_itself,
-    adapts_length);
+    specattn_p, indexer_k, indexer_window, draft, order, group_size, group_mode, schedule, topk,
+    sampling, form, drafts_itself, adapts_length);
 }
 template <class A, Is<RunConditions> T>
 void visit_fields(A& a, T& x) {

@@ -44,6 +44,7 @@ DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
                  .whole_step = step,
                  .vanilla = strategy.form == NsaForm::kVanilla};
   read.weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1);
+  set_indexer(strategy, read);
   read.chosen_tokens =
       std::min(static_cast<double>(m.key.context_len), kChunk * m.unique_blocks.value_or(0.0));
   // A decode point keeps the keys of a whole block, a step those of the tokens that it has so far.
@@ -67,7 +68,10 @@ std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
   if (p.topk) {
     StepWork work;
     add_topk(*p.topk, p.key.context_len, p.key.num_queries, 4, true, work);
-    return path == "topk" ? std::optional(work.begin()->kind) : std::nullopt;
+    const auto launched = std::find_if(work.begin(), work.end(), [&](const LaunchWork& launch) {
+      return path == path_of(launch.kind);
+    });
+    return launched != work.end() ? std::optional(launched->kind) : std::nullopt;
   }
   if (path == "flash_decode") {
     const bool period = p.key.workload == WorkloadKind::kRectifiedStep;
@@ -104,9 +108,6 @@ std::string useless_because(const PointMeasurement& m) {
   }
   if (m.key.backend != Backend::kCuda) {
     return "another system's point that no GPU has run";
-  }
-  if (m.key.workload == WorkloadKind::kTopk && TopkCase::parse(m.key.strategy).index) {
-    return "a token-level indexer, whose scores have no price yet";
   }
   return says_anything(m) ? untold_because(m) : "neither time nor counters";
 }
@@ -226,7 +227,7 @@ PointWork system_work(const FitPoint& p, const ResidualField& field) {
 std::string system_name(const FitPoint& p) {
   const std::string workload = name_of(p.key.workload);
   if (p.topk) {
-    return workload + " " + name_of(p.topk->algorithm);
+    return workload + " " + name_of(p.topk->algorithm) + (p.topk->index ? " indexed" : "");
   }
   if (p.sampling) {
     return workload + " " + name_of(p.sampling->algorithm) +

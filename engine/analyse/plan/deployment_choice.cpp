@@ -90,10 +90,13 @@ DraftChoice carried(const ServingEngine& engine, const Evaluation& evaluation) {
   return draft.speculates() ? engine.carried(draft) : draft;
 }
 
-// Nothing is left of ReSA without its attention, as a draft or of the text itself.
+// Nothing is left of ReSA without its attention, as a draft or of the text itself, nor of an
+// indexer's plain steps.
 bool has_draft_to_carry(const Evaluation& evaluation) {
   const Strategy& strategy = evaluation.strategy;
-  return strategy.attention != AttentionMethod::kResa && !strategy.drafts_itself;
+  const bool indexes_alone =
+      strategy.attention == AttentionMethod::kIndexer && !strategy.draft.speculates();
+  return strategy.attention != AttentionMethod::kResa && !indexes_alone && !strategy.drafts_itself;
 }
 
 bool takes_whole(const ServingEngine& engine, const Evaluation& evaluation) {

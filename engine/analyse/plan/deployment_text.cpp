@@ -125,7 +125,8 @@ std::string dropped_promise(const ServingEngine& engine, const Evaluation& v) {
   if (precision == PrecisionClass::kStrict || v.strategy.sampling == SamplingAlgorithm::kSigmoid) {
     return "";
   }
-  const bool chooses = v.strategy.attention == AttentionMethod::kSpecAttn;
+  const bool chooses = v.strategy.attention == AttentionMethod::kSpecAttn ||
+                       v.strategy.attention == AttentionMethod::kIndexer;
   return yaml_comment(
       std::string("The numbers count on what is dropped (") + name_of(precision) + ": " +
       loss_of(precision) + "). " + engine.name + " keeps the stronger promise of Strict" +

@@ -12,11 +12,13 @@
 #include "model/launches/dense_pass.h"
 #include "model/launches/resa_decode.h"
 #include "model/words/error.h"
+#include "model/words/index_shape.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr std::uint64_t kBlockStream = 5;  // of the seed, for ReSA's blocks
+constexpr std::uint64_t kTokenStream = 9;  // and an indexer's tokens
 constexpr double kMostCacheBytes = 8e9;    // of all copies, as the sweep takes them
 constexpr std::int64_t kFloat = 4;
 
@@ -45,6 +47,37 @@ std::vector<std::int32_t> drawn_blocks(const DenseCase& a, std::int64_t active,
   return chosen;
 }
 
+// `k` of the tokens before the `newest` ones, which follow them; ascending.
+std::vector<std::int32_t> drawn_tokens(std::int64_t context_len, std::int64_t k,
+                                       std::int64_t newest, std::uint64_t seed) {
+  SyntheticRandom random(seed + kTokenStream);
+  std::vector<std::int32_t> tokens;
+  const std::int64_t free = context_len - newest;
+  // Each token with the probability that what is left to choose has of what is left.
+  for (std::int64_t i = 0, left = k; i < free; ++i) {
+    if (random.below(free - i) < left) {
+      tokens.push_back(static_cast<std::int32_t>(i));
+      --left;
+    }
+  }
+  for (std::int64_t i = free; i < context_len; ++i) {
+    tokens.push_back(static_cast<std::int32_t>(i));
+  }
+  return tokens;
+}
+
+void set_index_choice(const Strategy& strategy, std::uint64_t seed, DenseCase& a) {
+  if (a.context_len <= strategy.indexer_k + strategy.indexer_window) {
+    throw Error(ExitCode::kAnswerNo,
+                "an indexer that reads all tokens chooses nothing: a longer context");
+  }
+  a.listed = true;
+  a.indexed = strategy.indexer_k;
+  a.newest = strategy.indexer_window;
+  a.topk = strategy.topk.value_or(TopkAlgorithm::kGvr);
+  a.tokens = drawn_tokens(a.context_len, a.indexed, a.newest, seed);
+}
+
 // That a run reads of its copy of the cache.
 double touched_of(const DenseCase& a) {
   double tokens = static_cast<double>(a.shared_keys());
@@ -53,7 +86,11 @@ double touched_of(const DenseCase& a) {
                                      a.key_block +
                                  a.context_len / a.key_block + 1);
   }
-  return 2.0 * tokens * static_cast<double>(a.token_bytes());
+  const double index_keys =
+      a.indexed > 0
+          ? static_cast<double>(a.context_len * index_shape(a.shape).dim * a.element_bytes)
+          : 0.0;
+  return 2.0 * tokens * static_cast<double>(a.token_bytes()) + index_keys;
 }
 
 }  // namespace
@@ -105,6 +142,9 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
       }
       a.tokens = chosen_by_draft(strategy, context_len, seed);
       break;
+    case AttentionMethod::kIndexer:
+      set_index_choice(strategy, seed, a);
+      break;
     case AttentionMethod::kDense:
     case AttentionMethod::kNsa:
       break;
@@ -134,6 +174,9 @@ void append_attention(const DenseCase& a, LaunchSequence& out) {
   } else if (a.key_block > 0) {
     out.push_back(trace_resa_decode(a));
   } else {
+    if (a.indexed > 0) {
+      append_index_choice(a, out);
+    }
     append_flash_decode(a, out);
   }
 }
@@ -156,7 +199,8 @@ std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t 
   const std::int64_t rows = strategy.draft.levels();
   AddressSpace space;
   place_dense_shared(space, a);
-  if (a.listed) {
+  const bool by_draft = a.listed && a.indexed == 0;
+  if (by_draft) {
     a.at.weights = space.place(rows * a.context_len * kFloat);
     a.at.mask = space.place(a.context_len * 4);
     a.at.mass = space.place(rows * kFloat);
@@ -171,8 +215,10 @@ std::vector<LaunchSequence> decode_sequences(const PointKey& key, std::uint64_t 
   std::vector<LaunchSequence> sequences(static_cast<std::size_t>(sets));
   for (LaunchSequence& sequence : sequences) {
     place_dense_cache(space, a);
-    if (a.listed) {
+    if (by_draft) {
       append_top_p(a, rows, sequence);
+    } else if (a.indexed > 0) {
+      sequence.push_back(trace_index_keys(a));
     }
     append_attention(a, sequence);
     if (a.key_block > 0) {

@@ -2,6 +2,7 @@
 
 #include "model/launches/flash_decode.h"
 #include "model/words/assert.h"
+#include "model/words/index_shape.h"
 
 namespace versieve::engine {
 namespace {
@@ -28,6 +29,9 @@ void place_dense_cache(AddressSpace& space, DenseCase& a) {
     a.at.kmin = space.place(blocks * a.token_bytes());
     a.at.kmax = space.place(blocks * a.token_bytes());
   }
+  if (a.indexed > 0) {
+    a.at.index_keys = space.place(a.capacity() * index_shape(a.shape).dim * a.element_bytes);
+  }
 }
 
 void place_dense_shared(AddressSpace& space, DenseCase& a) {
@@ -53,6 +57,14 @@ void place_dense_shared(AddressSpace& space, DenseCase& a) {
     const std::int64_t blocks = a.context_len / a.key_block + 1;
     a.at.scores = space.place(a.shape.num_kv_heads * blocks * kFloat);
     a.at.indices = space.place(a.shape.num_kv_heads * blocks * 4);
+  }
+  if (a.indexed > 0) {
+    const IndexShape index = index_shape(a.shape);
+    a.at.index_query = space.place(index.heads * index.dim * a.element_bytes);
+    a.at.hint = space.place(a.indexed * 4);
+    a.at.chosen_values = space.place(a.indexed * a.element_bytes);
+    a.at.scores = space.place(a.context_len * a.element_bytes);
+    a.at.sorted = space.place(2 * a.context_len * (a.element_bytes + 4));
   }
 }
 

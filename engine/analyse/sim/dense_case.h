@@ -9,6 +9,7 @@
 #include "engine/analyse/sim/memory_trace.h"
 #include "model/words/draft_tree.h"
 #include "model/words/llm_shape.h"
+#include "model/words/strategy.h"
 
 namespace versieve::engine {
 
@@ -23,7 +24,9 @@ struct DenseBuffers {
   std::uint64_t kmin = 0, kmax = 0;               // [M, G, d]
   std::uint64_t scores = 0, indices = 0;          // ReSA's scratch and chosen blocks
   std::uint64_t weights = 0, mask = 0, mass = 0;  // SpecAttn's: [rows, L], [L], [rows]
-  std::uint64_t list_counts = 0;                  // of its list, and of each CTA's part
+  // An indexer's: [L, D], [I, D], [k] int32, [k], and what a sort takes beside its scores [L].
+  std::uint64_t index_keys = 0, index_query = 0, hint = 0, chosen_values = 0, sorted = 0;
+  std::uint64_t list_counts = 0;  // of its list, and of each CTA's part
   // Of kept weights: [H, keys] float, [H, keys / 64] float, [H, 2] float.
   std::uint64_t capture = 0, capture_tops = 0, capture_states = 0;
 };
@@ -33,19 +36,22 @@ inline constexpr std::int64_t kCapturedTile = 64;  // keys whose weights have a 
 struct DenseCase {
   LlmShape shape;
   std::int64_t element_bytes = 2;
-  std::int64_t context_len = 0;      // L
-  std::vector<std::int32_t> parent;  // [N], a node's before it
-  std::vector<std::int32_t> depth;   // [N], 0 for the root
-  bool rewrites = false;             // a chain whose rows are written anew: rectification
-  bool tree = false;                 // else each node follows the one before it
-  bool listed = false;               // `tokens` are the committed tokens that are attended
-  std::vector<std::int32_t> tokens;  // ascending
-  std::int64_t key_block = 0;        // b of ReSA
-  bool launch_by_launch = false;     // of its four parts
-  std::vector<std::int32_t> blocks;  // [G, active], ascending in each KV head
-  bool captures = false;             // the newest query's weights are kept (attention_weights)
-  bool counted_later = false;        // the list's length is known to the device alone
-  std::int64_t room = 0;             // tokens that the cache can hold; 0: the context
+  std::int64_t context_len = 0;              // L
+  std::vector<std::int32_t> parent;          // [N], a node's before it
+  std::vector<std::int32_t> depth;           // [N], 0 for the root
+  bool rewrites = false;                     // a chain whose rows are written anew: rectification
+  bool tree = false;                         // else each node follows the one before it
+  bool listed = false;                       // `tokens` are the committed tokens that are attended
+  std::vector<std::int32_t> tokens;          // ascending
+  std::int64_t key_block = 0;                // b of ReSA
+  std::int64_t indexed = 0;                  // tokens of the list that an indexer chose
+  std::int64_t newest = 0;                   // and those behind them, which are the newest
+  TopkAlgorithm topk = TopkAlgorithm::kGvr;  // of the indexer
+  bool launch_by_launch = false;             // of its four parts
+  std::vector<std::int32_t> blocks;          // [G, active], ascending in each KV head
+  bool captures = false;       // the newest query's weights are kept (attention_weights)
+  bool counted_later = false;  // the list's length is known to the device alone
+  std::int64_t room = 0;       // tokens that the cache can hold; 0: the context
   DenseBuffers at;
 
   std::int64_t num_queries() const { return static_cast<std::int64_t>(parent.size()); }

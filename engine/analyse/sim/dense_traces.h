@@ -24,6 +24,11 @@ void append_listed_tokens(const DenseCase& a, std::int64_t g, std::int64_t first
 std::unique_ptr<LaunchTrace> trace_block_keys(const DenseCase& a);
 // A layer's part of a launch for all of them.
 void append_block_keys(const DenseCase& a, RowLaunch& out);
+// An indexer: query, scores and top-k of a layer; index keys of the newest tokens afterwards, of
+// one layer or a layer's part of a launch for all of them.
+void append_index_choice(const DenseCase& a, LaunchSequence& out);
+std::unique_ptr<LaunchTrace> trace_index_keys(const DenseCase& a);
+void append_index_keys(const DenseCase& a, std::int64_t tokens, RowLaunch& out);
 // SpecAttn: the tokens that carry a share of `rows` rows of weights; thresholds, then their union.
 void append_top_p(const DenseCase& a, std::int64_t rows, LaunchSequence& out);
 // The mean over heads of the weights that an attention kept; the same of a query of one node by the

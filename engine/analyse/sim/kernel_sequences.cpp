@@ -40,23 +40,6 @@ class Sets {
   std::int64_t count_ = 1;
 };
 
-// Scores of a token-level indexer: 32 positions' keys in, a score a query out.
-std::unique_ptr<LaunchTrace> indexed(std::uint64_t keys, const TopkLaunch& launch,
-                                     const IndexHeads& index) {
-  constexpr std::int64_t kPositions = 32;
-  const std::int64_t key_bytes = index.dim * launch.element_bytes;
-  std::vector<RowTensor> written;
-  for (std::int64_t row = 0; row < launch.rows; ++row) {
-    written.push_back(
-        {launch.scores + static_cast<std::uint64_t>(row * launch.length * launch.element_bytes),
-         kPositions * launch.element_bytes, kPositions * launch.element_bytes});
-  }
-  return trace_rows({.path = "index_scores",
-                     .rows = (launch.length + kPositions - 1) / kPositions,
-                     .reads = {{keys, kPositions * key_bytes, kPositions * key_bytes}},
-                     .writes = std::move(written)});
-}
-
 std::vector<LaunchSequence> topk_sequences(const PointKey& key, double cold_bytes,
                                            std::int64_t most) {
   const TopkCase wanted = TopkCase::parse(key.strategy);
@@ -81,7 +64,12 @@ std::vector<LaunchSequence> topk_sequences(const PointKey& key, double cold_byte
     if (wanted.index) {
       const std::uint64_t keys = launch.scores;
       launch.scores = scores;
-      sequence.push_back(indexed(keys, launch, *wanted.index));
+      sequence.push_back(trace_index_scores({.rows = launch.rows,
+                                             .length = launch.length,
+                                             .dim = wanted.index->dim,
+                                             .element_bytes = launch.element_bytes,
+                                             .keys = keys,
+                                             .scores = scores}));
     }
     append_topk(launch, wanted.algorithm, sequence);
   }

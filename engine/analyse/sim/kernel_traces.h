@@ -16,6 +16,15 @@ struct TopkLaunch {
 };
 void append_topk(const TopkLaunch& launch, TopkAlgorithm algorithm, LaunchSequence& out);
 
+// Scores of a token-level indexer: index keys in, a score a query and position out.
+struct IndexScoresLaunch {
+  std::int64_t rows = 1, length = 0, dim = 0;
+  std::int64_t element_bytes = 2;
+  std::uint64_t keys = 0;    // [length, dim]
+  std::uint64_t scores = 0;  // [rows, length]
+};
+std::unique_ptr<LaunchTrace> trace_index_scores(const IndexScoresLaunch& launch);
+
 // A chain's rows: target [N, V], then draft [N - 1, V]; a tree's: [N, V].
 struct SamplingLaunch {
   std::int64_t nodes = 2;  // N

@@ -79,7 +79,7 @@ std::vector<DenseCase> layers_of(const Strategy& strategy, const LlmShape& shape
     layers.push_back(attended_case(shape, own, key.context_len, bytes_of(key.dtype),
                                    chooses ? seed : seed + static_cast<std::uint64_t>(layer),
                                    choice));
-    layers.back().counted_later = layers.back().listed;
+    layers.back().counted_later = layers.back().listed && chooses;
   }
   return layers;
 }

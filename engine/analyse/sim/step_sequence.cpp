@@ -281,7 +281,7 @@ void StepBuilder::attend(std::int64_t layer) {
 }
 
 // The tokens' rows of all layers to their caches, keys and values, and of ReSA the keys of their
-// blocks.
+// blocks, of an indexer their index keys.
 void StepBuilder::commit() {
   const std::int64_t bytes = shape_.kv_width() * e_;
   const std::uint64_t end = static_cast<std::uint64_t>(s_.context_len * bytes);
@@ -297,6 +297,13 @@ void StepBuilder::commit() {
     RowLaunch launch{.path = "block_keys"};
     for (const DenseCase& layer : dense_) {
       append_block_keys(layer, launch);
+    }
+    launches_.push_back(trace_rows(launch));
+  }
+  if (dense_.front().indexed > 0) {
+    RowLaunch launch{.path = "index_keys"};
+    for (const DenseCase& layer : dense_) {
+      append_index_keys(layer, s_.committed, launch);
     }
     launches_.push_back(trace_rows(launch));
   }

@@ -1,6 +1,6 @@
-// topk: radix and gvr give a row to a cluster of CTAs, which keep their shares in registers or read
-// them again; the chosen scores are read once more, where their order is known. sort writes keys
-// and indices, and orders them digit by digit.
+// topk: radix and gvr give a row to a cluster of CTAs (short rows: to one), which keep their shares
+// in registers or read them again; the chosen scores are read once more, where their order is
+// known. sort writes keys and indices, and orders them digit by digit.
 #include "engine/analyse/sim/kernel_traces.h"
 
 #include <algorithm>
@@ -176,12 +176,14 @@ void append_topk(const TopkLaunch& launch, TopkAlgorithm algorithm, LaunchSequen
     append_sort(launch, out);
     return;
   }
+  const bool one_block = topk_takes_one_block(launch.length, launch.rows, launch.k);
   const bool guesses =
-      algorithm == TopkAlgorithm::kGvr && !topk_is_short(launch.length, launch.rows);
-  const TopkLayout layout = topk_layout({.length = launch.length,
-                                         .rows = launch.rows,
-                                         .element_bytes = launch.element_bytes,
-                                         .guesses = guesses});
+      algorithm == TopkAlgorithm::kGvr && !one_block && !topk_is_short(launch.length, launch.rows);
+  const TopkLayout layout = one_block ? TopkLayout{.registers = true}
+                                      : topk_layout({.length = launch.length,
+                                                     .rows = launch.rows,
+                                                     .element_bytes = launch.element_bytes,
+                                                     .guesses = guesses});
   out.push_back(std::make_unique<SelectTrace>(launch, layout, guesses));
 }
 

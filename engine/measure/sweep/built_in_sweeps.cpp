@@ -278,6 +278,28 @@ constexpr std::string_view kSampledSteps = R"({
                   "nsa/d6k8n64/bfs/c1/F*/sampling=exact"]}
   ]})";
 
+// A token-level indexer: its steps beside dense ones, a layer of it at two geometries, its
+// selection with hints and an indexer's own scores before it.
+constexpr std::string_view kIndexer = R"({
+  "name": "indexer", "trace_repetitions": 2, "counter_repetitions": 2,
+  "timing": {"warm_up_s": 0.003, "min_samples": 8, "max_samples": 60, "time_limit_s": 0.05},
+  "grids": [
+    {"workload": "step", "model": "dense-1b", "context_len": [16384, 65536, 131072],
+     "strategy": ["dense/ar", "indexer:k2048/ar", "indexer:k512/ar", "indexer:k4096/ar"]},
+    {"workload": "decode", "model": ["dense-1b", "dense-8b"],
+     "context_len": [8192, 16384, 65536, 131072, 262144],
+     "strategy": ["indexer:k512/ar", "indexer:k2048/ar", "indexer:k4096/ar"]},
+    {"workload": "topk", "length": [8192, 16384, 32768, 131072, 262144, 524288],
+     "rows": [1, 32, 128],
+     "case": ["topk:radix/k2048", "topk:gvr/k2048/hint0", "topk:gvr/k2048/hint0.75",
+              "topk:gvr/k2048/hint1"], "dtype": "f32"},
+    {"workload": "topk", "length": [8192, 16384, 32768, 131072, 262144], "rows": [1, 32, 128],
+     "case": ["topk:radix/k256", "topk:gvr/k256/hint0", "topk:gvr/k256/hint0.75",
+              "topk:gvr/k1024/hint0.75"], "dtype": "f32"},
+    {"workload": "topk", "length": [16384, 65536, 131072, 262144, 524288], "rows": [1, 8],
+     "case": "topk:gvr/k2048/hint0.75/index64x128"}
+  ]})";
+
 // The terms of a sparse step apart, KV (1/b + p + 1/f): block sizes, ratios and periods against
 // each other at two geometries. Sparser ratios first: they touch less, so that their copies of a
 // cache serve the others too.
@@ -397,7 +419,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 17> kBuiltIn = {{
+constexpr std::array<BuiltIn, 18> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -410,6 +432,7 @@ constexpr std::array<BuiltIn, 17> kBuiltIn = {{
     {"h200-fused-step", kH200FusedStep},
     {"h200-demo-step", kH200DemoStep},
     {"h200-systems", kH200Systems},
+    {"indexer", kIndexer},
     {"terms", kTerms},
     {"samplers", kSamplers},
     {"sampled-steps", kSampledSteps},

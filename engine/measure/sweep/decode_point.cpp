@@ -42,6 +42,11 @@ class DecodeRunner final : public PointRunner {
     }
     shape_ = own.shape;
     context_len_ = key.context_len;
+    if (strategy_.attention == AttentionMethod::kIndexer &&
+        context_len_ <= strategy_.indexer_k + strategy_.indexer_window) {
+      return refused_point(key,
+                           "an indexer that reads all tokens chooses nothing: a longer context");
+    }
     rewrites_ = key.workload == WorkloadKind::kRectify;
     if (rewrites_) {
       strategy_.draft.nodes = strategy_.resa_rectify_every;
@@ -67,6 +72,10 @@ class DecodeRunner final : public PointRunner {
   void make_cache(const PointKey& key, double touched_bytes);
   void make_block_keys();
   void choose_tokens();
+  void make_index_keys();
+  kernels::IndexKeysParams<T> index_keys(std::int64_t set, std::int64_t first_token) const;
+  void choose_by_index(std::int64_t set);
+  kernels::SelectedTokens selected() const;
   void prepare_method(const PointKey& key, PointMeasurement& point);
   kernels::BlockKeysParams<T> block_keys(std::int64_t set) const;
   kernels::ResaDecodeParams<T> resa(std::int64_t set) const;
@@ -84,7 +93,7 @@ class DecodeRunner final : public PointRunner {
   Strategy strategy_;
   LlmShape shape_;
   std::int64_t context_len_ = 0;  // L
-  std::int64_t chosen_ = 0;       // SpecAttn's tokens
+  std::int64_t chosen_ = 0;       // SpecAttn's tokens, or an indexer's with the newest ones
   bool rewrites_ = false;         // a rectification, not a step
 
   // Caches, kept for later points of their geometry and length.
@@ -99,6 +108,11 @@ class DecodeRunner final : public PointRunner {
   kernels::OpsBuffer<T, std::int32_t> indices_;            // ReSA's blocks
   kernels::OpsBuffer<T, Sum> weights_, mass_;              // [gamma, L], [gamma]
   kernels::OpsBuffer<T, std::int32_t> mask_, tokens_;      // [L], [chosen]
+  // An indexer's: [sets, L, D], [I, D], [I] ones, [L], [k], [k], [1].
+  Buffer index_keys_, index_query_;
+  kernels::OpsBuffer<T, float> index_weights_;
+  Buffer scores_, values_;
+  kernels::OpsBuffer<T, std::int32_t> hint_, count_;
 };
 
 template <class T>
@@ -214,6 +228,78 @@ void DecodeRunner<T>::choose_tokens() {
   chosen_ = static_cast<std::int64_t>(chosen[0].size());
 }
 
+// An index key a token; the first run's hints are none, the others' the choice of the run before.
+template <class T>
+void DecodeRunner<T>::make_index_keys() {
+  const IndexShape index = index_shape(shape_);
+  index_keys_ = Buffer(*ops_, sets_ * context_len_ * index.dim);
+  index_query_ = Buffer(*ops_, index.heads * index.dim);
+  index_weights_ = kernels::OpsBuffer<T, float>(
+      *ops_, std::vector<float>(static_cast<std::size_t>(index.heads), 1.0F));
+  scores_ = Buffer(*ops_, context_len_);
+  values_ = Buffer(*ops_, strategy_.indexer_k);
+  hint_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, strategy_.indexer_k);
+  count_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, 1);
+  tokens_ = kernels::OpsBuffer<T, std::int32_t>(
+      *ops_, std::vector<std::int32_t>(
+                 static_cast<std::size_t>(strategy_.indexer_k + strategy_.indexer_window), -1));
+  for (std::int64_t set = 0; set < sets_; ++set) {
+    ops_->index_keys(index_keys(set, 0));
+  }
+}
+
+template <class T>
+kernels::IndexKeysParams<T> DecodeRunner<T>::index_keys(std::int64_t set,
+                                                        std::int64_t first_token) const {
+  const IndexShape index = index_shape(shape_);
+  return {.num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .index = index,
+          .first_token = first_token,
+          .length = context_len_,
+          .k_layer_rows = context_len_,
+          .key_layer_rows = context_len_,
+          .k = in_set(k_, set, context_len_),
+          .keys = index_keys_.data() + set * context_len_ * index.dim};
+}
+
+// As engine/run/model/index_selector does it in a recorded layer, the newest token's key with it.
+template <class T>
+void DecodeRunner<T>::choose_by_index(std::int64_t set) {
+  const kernels::IndexKeysParams<T> keys = index_keys(set, context_len_ - 1);
+  const std::int64_t scored = context_len_ - strategy_.indexer_window;
+  ops_->index_keys(keys);
+  ops_->index_query({.context_len = context_len_,
+                     .num_heads = shape_.num_heads,
+                     .num_kv_heads = shape_.num_kv_heads,
+                     .head_dim = shape_.head_dim,
+                     .index = keys.index,
+                     .chosen = strategy_.indexer_k,
+                     .newest = strategy_.indexer_window,
+                     .q = q_.data(),
+                     .index_q = index_query_.data(),
+                     .list = tokens_.data(),
+                     .hint = hint_.data(),
+                     .count = count_.data()});
+  ops_->index_scores({.rows = 1,
+                      .length = scored,
+                      .num_heads = keys.index.heads,
+                      .head_dim = keys.index.dim,
+                      .q = index_query_.data(),
+                      .weights = index_weights_.data(),
+                      .keys = keys.keys,
+                      .scores = scores_.data()});
+  const kernels::TopkVariant topk = index_selection(strategy_)->topk;
+  ops_->topk({.variant = topk,
+              .rows = 1,
+              .length = scored,
+              .k = strategy_.indexer_k,
+              .scores = scores_.data(),
+              .hint = topk == kernels::TopkVariant::kGvr ? hint_.data() : nullptr,
+              .indices = tokens_.data(),
+              .values = values_.data()});
+}
+
 // Everything that the method needs beside queries, and what it reads of the cache.
 template <class T>
 void DecodeRunner<T>::prepare_method(const PointKey& key, PointMeasurement& point) {
@@ -232,15 +318,27 @@ void DecodeRunner<T>::prepare_method(const PointKey& key, PointMeasurement& poin
     choose_tokens();
     point.unique_blocks = static_cast<double>((chosen_ + kTokensTogether - 1) / kTokensTogether);
   }
+  if (strategy_.attention == AttentionMethod::kIndexer) {
+    chosen_ = strategy_.indexer_k + strategy_.indexer_window;
+    const double index_bytes =
+        static_cast<double>(context_len_ * index_shape(shape_).dim) * sizeof(T);
+    make_cache(key, pair * static_cast<double>(chosen_) + index_bytes);
+    make_index_keys();
+    return;
+  }
   make_cache(key, pair * static_cast<double>(chosen_ > 0 ? chosen_ : context_len_));
 }
 
 template <class T>
+kernels::SelectedTokens DecodeRunner<T>::selected() const {
+  return chosen_ > 0 ? kernels::SelectedTokens{.token = tokens_.data(), .count = chosen_}
+                     : kernels::SelectedTokens{};
+}
+
+template <class T>
 void DecodeRunner<T>::attend(std::int64_t set) {
-  const bool chooses = strategy_.attention == AttentionMethod::kSpecAttn;
   ops_->tree_attention(
-      {.selected = chooses ? kernels::SelectedTokens{.token = tokens_.data(), .count = chosen_}
-                           : kernels::SelectedTokens{},
+      {.selected = selected(),
        .num_heads = shape_.num_heads,
        .num_kv_heads = shape_.num_kv_heads,
        .head_dim = shape_.head_dim,
@@ -255,7 +353,7 @@ void DecodeRunner<T>::attend(std::int64_t set) {
        .k_tree = k_tree_.data(),
        .v_tree = v_tree_.data(),
        .out = out_.data(),
-       .cache_term = chooses ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow,
+       .cache_term = chosen_ > 0 ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow,
        .splits_chain = strategy_.draft.width <= 1,
        .dense_pass = rewrites_});
 }
@@ -278,6 +376,10 @@ void DecodeRunner<T>::run_set(std::int64_t set) {
                    .weights = weights_.data(),
                    .mask = mask_.data(),
                    .mass = mass_.data()});
+      attend(set);
+      return;
+    case AttentionMethod::kIndexer:
+      choose_by_index(set);
       attend(set);
       return;
     case AttentionMethod::kDense:

@@ -119,11 +119,7 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   if (!refusal.empty()) {
     return refusal;
   }
-  if (strategy.attention == AttentionMethod::kResa) {
-    target_->keep_block_keys(strategy.resa_key_block);
-  } else {
-    target_->drop_block_keys();
-  }
+  target_->keep_choice_keys(verify_options(strategy, shape));
   make_source(strategy, key.temperature);
   options_ = {.verify = verify_options(strategy, shape),
               .acceptance = {.temperature = key.temperature,

@@ -26,9 +26,13 @@ DraftTree root_alone(std::int32_t token) {
 std::string batch_refusal(const GenerateOptions& options) {
   const Strategy& strategy = options.strategy;
   if (strategy.attention == AttentionMethod::kResa ||
-      strategy.attention == AttentionMethod::kSpecAttn || strategy.drafts_itself) {
-    return "batches take nsa and dense attention; resa, specattn and draft=resa run one request "
-           "at a time";
+      strategy.attention == AttentionMethod::kSpecAttn ||
+      strategy.attention == AttentionMethod::kIndexer || strategy.drafts_itself) {
+    return "batches take nsa and dense attention; resa, specattn, indexer and draft=resa run one "
+           "request at a time";
+  }
+  if (strategy.adapts_length) {
+    return "batches draft the tree that the strategy names; gamma=adapt runs one request at a time";
   }
   if (options.temperature > 0.0 && !samples_coupled(strategy)) {
     return "batches sample coupled: sampling=exact, baseline and sigmoid run one request at a time";

@@ -30,12 +30,14 @@ kernels::TreeAttentionParams<T> DenseAttention<T>::params_of(const AttentionStep
 }
 
 template <class T>
-void DenseAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int64_t layer) {
+void DenseAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int64_t layer,
+                               TokenSelector<T>* selector) {
+  selector = selector != nullptr ? selector : selector_;
   if (steps.size() == 1) {
-    attend_one(steps.front(), layer);
+    attend_one(steps.front(), layer, selector);
     return;
   }
-  VERSIEVE_ASSERT(selector_ == nullptr && capture_.weights == nullptr,
+  VERSIEVE_ASSERT(selector == nullptr && capture_.weights == nullptr,
                   "tokens are chosen for one sequence");
   std::vector<kernels::TreeAttentionParams<T>> calls;
   for (const AttentionStep<T>& step : steps) {
@@ -45,17 +47,21 @@ void DenseAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int
 }
 
 template <class T>
-void DenseAttention<T>::attend_one(const AttentionStep<T>& step, std::int64_t layer) {
+void DenseAttention<T>::attend_one(const AttentionStep<T>& step, std::int64_t layer,
+                                   TokenSelector<T>* selector) {
   kernels::TreeAttentionParams<T> p = params_of(step, layer);
-  VERSIEVE_ASSERT(p.window == 0 || (selector_ == nullptr && capture_.weights == nullptr),
+  VERSIEVE_ASSERT(p.window == 0 || (selector == nullptr && capture_.weights == nullptr),
                   "a window leaves nothing to choose from");
-  if (selector_ != nullptr) {
-    p.selected = selector_->select({.layer = layer,
-                                    .num_queries = step.nodes.count,
-                                    .num_kv_heads = shape_.num_kv_heads,
-                                    .context_len = step.nodes.context_len,
-                                    .q = step.q,
-                                    .k = step.cache.k(layer)});
+  if (selector != nullptr) {
+    p.selected = selector->select({.layer = layer,
+                                   .num_queries = step.nodes.count,
+                                   .num_kv_heads = shape_.num_kv_heads,
+                                   .context_len = step.nodes.context_len,
+                                   .counts = step.nodes.counts,
+                                   .q = step.q,
+                                   .k = step.cache.k(layer)});
+    p.cache_term =
+        p.selected.token != nullptr ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow;
   }
   if (capture_.weights != nullptr && layer >= capture_.first_layer) {
     p.weights = capture_.weights + layer * capture_.layer_stride;

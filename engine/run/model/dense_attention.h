@@ -1,5 +1,5 @@
-// Attention of a dense target's layers: over all tokens, over those that somebody chose (SpecAttn),
-// with the newest query's weights kept where they are asked for.
+// Attention of a dense target's layers: over all tokens, over those that somebody chose (SpecAttn,
+// an indexer), with the newest query's weights kept where they are asked for.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,14 @@ class DenseAttention {
 
   void set_capture(const AttentionCapture<T>& capture) { capture_ = capture; }
   void set_selector(TokenSelector<T>* selector) { selector_ = selector; }  // null: all tokens
-  // Of each sequence of the step. One alone may have its tokens chosen and its weights kept.
-  void attend(std::span<const AttentionStep<T>> steps, std::int64_t layer);
+  // Of each sequence of the step. One alone may have its tokens chosen (by `selector`, in the place
+  // of the one that was set, where it is not null) and its weights kept.
+  void attend(std::span<const AttentionStep<T>> steps, std::int64_t layer,
+              TokenSelector<T>* selector = nullptr);
 
  private:
   kernels::TreeAttentionParams<T> params_of(const AttentionStep<T>& step, std::int64_t layer) const;
-  void attend_one(const AttentionStep<T>& step, std::int64_t layer);
+  void attend_one(const AttentionStep<T>& step, std::int64_t layer, TokenSelector<T>* selector);
 
   kernels::Ops<T>* ops_;
   LlmShape shape_;

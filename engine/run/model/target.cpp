@@ -24,7 +24,8 @@ Target<T>::Target(kernels::Ops<T>& ops, LlmShape shape, TargetWeights<T> weights
       tree_kv_(ops, shape_, cache_.keeps_raw_keys()),
       nsa_(ops, shape_),
       dense_(ops, shape_),
-      blocks_(ops, shape_) {
+      blocks_(ops, shape_),
+      indexer_(ops, shape_) {
   VERSIEVE_ASSERT(static_cast<std::int64_t>(weights_.layers.size()) == shape_.layers,
                   "one set of weights a layer");
   VERSIEVE_ASSERT(capture_layers_.empty() || capture_layers_.size() == kCaptureCount,
@@ -86,6 +87,9 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
 template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
+  if (const std::optional<IndexOptions>& index = parts_[0].options.index) {
+    indexer_.begin(*index);
+  }
   ops_->embed({.token = {.n = nodes_.count,
                          .k = shape_.hidden,
                          .x_row = nodes_.token,
@@ -211,7 +215,7 @@ void Target<T>::attend(std::int64_t layer) {
   } else if (parts_[0].options.resa) {
     blocks_.attend(steps.front(), layer);
   } else {
-    dense_.attend(steps, layer);
+    dense_.attend(steps, layer, parts_[0].options.index ? &indexer_ : nullptr);
   }
 }
 
@@ -298,7 +302,23 @@ void Target<T>::commit(std::span<const std::int32_t> path) {
   VERSIEVE_ASSERT(parts_.size() == 1 && parts_[0].cache == &cache_, "the last verify was its own");
   cache_.append(tree_kv_.view(), path, compressed_of(parts_[0], path));
   nsa_.set_hint(is_sparse(shape_) ? path.back() : -1);
-  blocks_.update(cache_, length() - static_cast<std::int64_t>(path.size()));
+  const std::int64_t first = length() - static_cast<std::int64_t>(path.size());
+  blocks_.update(cache_, first);
+  indexer_.update(cache_, first);
+}
+
+template <class T>
+void Target<T>::keep_choice_keys(const VerifyOptions& options) {
+  if (options.resa) {
+    blocks_.keep(cache_, options.resa->key_block);
+  } else {
+    blocks_.drop();
+  }
+  if (options.index) {
+    indexer_.keep(cache_);
+  } else {
+    indexer_.drop();
+  }
 }
 
 template <class T>

@@ -12,6 +12,7 @@
 #include "engine/run/model/block_attention.h"
 #include "engine/run/model/dense_attention.h"
 #include "engine/run/model/device_ints.h"
+#include "engine/run/model/index_selector.h"
 #include "engine/run/model/kv_cache.h"
 #include "engine/run/model/nsa_attention.h"
 #include "engine/run/model/tree_layout.h"
@@ -105,6 +106,13 @@ class Target {
   void keep_block_keys(std::int64_t key_block) { blocks_.keep(cache_, key_block); }
   void drop_block_keys() { blocks_.drop(); }
   const BlockKeyCache<T>& block_keys() const { return blocks_.keys(); }
+  // Builds the keys that such verifies choose by (ReSA's block keys, an indexer's index keys),
+  // which every commit keeps from now on, and drops others.
+  void keep_choice_keys(const VerifyOptions& options);
+  // What that layer of an indexer's last verify chose, the newest tokens behind it. Waits.
+  std::vector<std::int32_t> indexed_tokens(std::int64_t layer) const {
+    return indexer_.listed(layer);
+  }
 
   // Of the last verify.
   std::int64_t node_count() const { return nodes_.count; }
@@ -184,6 +192,7 @@ class Target {
   NsaAttention<T> nsa_;
   DenseAttention<T> dense_;
   BlockAttention<T> blocks_;
+  IndexSelector<T> indexer_;
   kernels::OpsBuffer<T, double> frequency_;  // [d/2] of rotary pairs, or empty: powers of theta
 
   // The running step.

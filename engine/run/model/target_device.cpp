@@ -81,6 +81,7 @@ void Target<T>::commit_device(const kernels::StepState* state, std::int64_t max_
                      .k_cmp = is_nsa(shape_) ? cache_.k_cmp(0) : nullptr,
                      .v_cmp = is_nsa(shape_) ? cache_.v_cmp(0) : nullptr});
   blocks_.update_device(cache_, &state->counts, max_path);
+  indexer_.update_device(cache_, &state->counts, max_path);
 }
 
 template <class T>

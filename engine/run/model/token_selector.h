@@ -1,5 +1,6 @@
-// Which committed tokens a dense target's layer reads when it verifies: SpecAttn's choice or
-// another's (engine/run/specattn). The drafted tokens are always read.
+// Which committed tokens a dense target's layer reads when it verifies: SpecAttn's choice, an
+// indexer's (index_selector.h) or another's (engine/run/specattn). The drafted tokens are always
+// read.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@ namespace versieve::engine {
 template <class T>
 struct LayerQueries {
   std::int64_t layer = 0;
-  std::int64_t num_queries = 0;   // N
-  std::int64_t num_kv_heads = 0;  // G
-  std::int64_t context_len = 0;   // L, or of a recorded step its bound
-  const T* q = nullptr;           // [N, H, d], after rotary
-  const T* k = nullptr;           // [L, G, d]
+  std::int64_t num_queries = 0;                 // N
+  std::int64_t num_kv_heads = 0;                // G
+  std::int64_t context_len = 0;                 // L, or of a recorded step its bound
+  const kernels::StepCounts* counts = nullptr;  // of a recorded step: L; else null
+  const T* q = nullptr;                         // [N, H, d], after rotary
+  const T* k = nullptr;                         // [L, G, d]
 };
 
 template <class T>

@@ -10,6 +10,16 @@
 
 namespace versieve::engine {
 
+// Which tokens a token-level indexer reads beside the tree's nodes.
+struct IndexSelection {
+  std::int64_t chosen = 0;  // k, of those before the newest ones, by score
+  std::int64_t newest = 0;  // w
+  kernels::TopkVariant topk = kernels::TopkVariant::kGvr;
+
+  std::int64_t tokens() const { return chosen + newest; }
+  bool operator==(const IndexSelection&) const = default;
+};
+
 struct VerifyOptions {
   // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
   std::string schedule;
@@ -32,8 +42,12 @@ struct VerifyOptions {
   // A tree of one node of an NSA target runs its layers in one launch where the device has one
   // (Ops::decode_layers); false: launch by launch. No bit depends on it.
   bool one_launch = true;
-  // A tree of one node attends the blocks that it selects. REQUIRES: keep_block_keys().
+  // A tree of one node attends the blocks that it selects. REQUIRES:
+  // keep_choice_keys() or keep_block_keys().
   std::optional<kernels::ResaSelection> resa;
+  // All nodes of a tree read the tokens that its root's query chooses. REQUIRES:
+  // keep_choice_keys().
+  std::optional<IndexSelection> index;
 };
 
 }  // namespace versieve::engine

@@ -36,7 +36,7 @@ void HeldPrefix<T>::hold(std::span<const std::int32_t> tokens) {
     --at;  // its streams make the head's next entry
   }
   target_->set_token_selector(nullptr);
-  target_->drop_block_keys();
+  target_->keep_choice_keys({});
   target_->cache().truncate(static_cast<std::int64_t>(at));
   if (draft_.head != nullptr) {
     draft_.head->reserve(static_cast<std::int64_t>(tokens.size()));

@@ -23,6 +23,11 @@ constexpr std::int64_t kChunk = 256;  // nodes of a chain, as in prefill
 bool shares_blocks(const Strategy& strategy) {
   return strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox;
 }
+// By the target's own queries: of ReSA a token's, of an indexer a tree's root's.
+bool chooses_by_query(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kResa ||
+         strategy.attention == AttentionMethod::kIndexer;
+}
 bool chooses_tokens(const Strategy& strategy) {
   return strategy.attention == AttentionMethod::kSpecAttn;
 }
@@ -212,13 +217,13 @@ std::string TextReader<T>::refusal(const Strategy& strategy) const {
 
 template <class T>
 ReadForm TextReader<T>::form_of(const Strategy& strategy) const {
-  if (strategy.attention == AttentionMethod::kResa) {
+  if (chooses_by_query(strategy) && !strategy.draft.speculates()) {
     return ReadForm::kTokens;
   }
   if (chooses_tokens(strategy) || tests_by_sigmoids(strategy)) {
     return ReadForm::kChains;
   }
-  if (shares_blocks(strategy)) {
+  if (shares_blocks(strategy) || chooses_by_query(strategy)) {
     return draft_.head != nullptr ? ReadForm::kTrees : ReadForm::kChains;
   }
   return ReadForm::kBlocks;
@@ -274,7 +279,7 @@ void TextReader<T>::read_all(const Strategy& strategy, Ballot& ballot) {
     if (drafted) {
       read_drafted(strategy, scorer);
     } else {
-      read_rectified(strategy, scorer);
+      read_tokens(strategy, scorer);
     }
     ballot.count(i, strategy);
   }
@@ -311,6 +316,7 @@ void TextReader<T>::read_block(std::int64_t begin, std::int64_t end, const Verif
 template <class T>
 void TextReader<T>::read_blocks(const Strategy& strategy, Ballot& ballot) {
   const VerifyOptions options = verify_options(strategy, target_->shape());
+  target_->keep_choice_keys(options);
   const bool any_block = form_of(strategy) == ReadForm::kBlocks;
   const std::int64_t block = any_block ? kChunk : strategy.draft.levels() + 1;
   const std::int64_t scored = ballot.shared().scored;
@@ -344,6 +350,7 @@ void TextReader<T>::read_blocks(const Strategy& strategy, Ballot& ballot) {
 template <class T>
 void TextReader<T>::read_trees(const Strategy& strategy, Ballot& ballot) {
   const VerifyOptions options = verify_options(strategy, target_->shape());
+  target_->keep_choice_keys(options);
   const std::int64_t own = draft_.head->shape().max_position;
   DraftSource<T> source(
       *ops_, *draft_.head,
@@ -421,13 +428,13 @@ void TextReader<T>::score_path(std::int64_t at, std::span<const std::int32_t> pa
   scorer.add(at + static_cast<std::int64_t>(skipped), rows_, {});
 }
 
-// ReSA: token by token, with its dense passes.
+// Token by token, ReSA's with its dense passes.
 template <class T>
-void TextReader<T>::read_rectified(const Strategy& strategy, Scorer& scorer) {
+void TextReader<T>::read_tokens(const Strategy& strategy, Scorer& scorer) {
   const VerifyOptions options = verify_options(strategy, target_->shape());
-  target_->keep_block_keys(strategy.resa_key_block);
+  target_->keep_choice_keys(options);
   std::optional<Rectifier<T>> rectifier;
-  if (strategy.resa_rectify_every > 0) {
+  if (options.resa && strategy.resa_rectify_every > 0) {
     rectifier.emplace(*target_, strategy.resa_rectify_every);
   }
   for (std::int64_t at = scorer.part().start; at < scorer.last(); ++at) {
@@ -436,7 +443,7 @@ void TextReader<T>::read_rectified(const Strategy& strategy, Scorer& scorer) {
       tokens_run_ += strategy.resa_rectify_every;
     }
   }
-  target_->drop_block_keys();
+  target_->keep_choice_keys({});
 }
 
 // The draft decodes the true tokens of each block. SpecAttn reads what it attended to; sigmoids

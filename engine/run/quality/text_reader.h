@@ -96,7 +96,7 @@ class TextReader {
   void go_on(std::int64_t at, std::span<const std::int32_t> path,
              std::span<const std::int32_t> rest, DraftSource<T>& source);
   void score_path(std::int64_t at, std::span<const std::int32_t> path, Scorer& scorer);
-  void read_rectified(const Strategy& strategy, Scorer& scorer);
+  void read_tokens(const Strategy& strategy, Scorer& scorer);
   void read_drafted(const Strategy& strategy, Scorer& scorer);
   void add_shares(const Strategy& strategy, const std::vector<Stretch>& more);
   void add_drafted(const Drafter<T>& drafter, std::span<const std::int32_t> proposed,

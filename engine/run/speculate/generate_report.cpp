@@ -7,6 +7,11 @@
 namespace versieve::engine {
 namespace {
 
+bool chooses_tokens(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kSpecAttn ||
+         strategy.attention == AttentionMethod::kIndexer;
+}
+
 std::string fixed(double value, int digits) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
@@ -99,7 +104,7 @@ nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
     out["ar_tokens_per_s"] = run.reference->tokens_per_second();
     out["identical_to_ar"] = run.identical();
   }
-  if (run.strategy.attention == AttentionMethod::kSpecAttn) {
+  if (chooses_tokens(run.strategy)) {
     out["kv_reads_saved"] = generation.reads_saved;
   }
   if (run.guarded) {
@@ -132,7 +137,7 @@ std::string run_text(const StrategyRun& run) {
                     fixed(generation.accepted_per_step(), 2) + " a step, " +
                     fixed(generation.tokens_per_second(), 1) + " tokens/s" +
                     (generation.recorded ? " in graphs" : "");
-  if (run.strategy.attention == AttentionMethod::kSpecAttn) {
+  if (chooses_tokens(run.strategy)) {
     out += ", " + fixed(100.0 * generation.reads_saved, 1) + " % of the KV reads saved";
   }
   if (run.guarded) {

@@ -140,6 +140,7 @@ Generation GuardedRuns<T>::run_by_host(GenerateOptions options, std::span<const 
     over = run.append(yielded_tokens(step), limit, options.eos);
     const double seconds = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
     const bool moves = guard.observe(static_cast<double>(step.acceptance.yield()), 1e6 * seconds);
+    reads += indexed_reads(options.strategy, step.context_len);
     if (active->chosen && (moves || over)) {
       reads += active->chosen->reads();
     }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/run/speculate/specattn_chain.h"
+#include "engine/run/speculate/token_lists.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -69,10 +70,12 @@ Generation HostLedRuns<T>::run(const GenerateOptions& options, TreeSource<T>& so
   std::optional<Rectifier<T>> rectifier = prefilled_->make_rectifier(options.strategy);
   StepOptions step_choice = prefilled_->step_options(options);
   const std::vector<std::int32_t> forced = prefilled_->forced_yields(options);
+  ReadCount reads;
   while (!over) {
     step_choice.forced_yield = prefilled_->forced_yield(forced);
     const StepResult step = prefilled_->steps().run(source, run.tokens.back(), step_choice);
     record_step(step, options, run);
+    reads += indexed_reads(options.strategy, step.context_len);
     if (rectifier) {
       prefilled_->rectify(*rectifier, run.tokens.back(), run);
     }
@@ -80,6 +83,7 @@ Generation HostLedRuns<T>::run(const GenerateOptions& options, TreeSource<T>& so
     over = run.append(yielded_tokens(step), limit, options.eos);
   }
   finish_overlap(run);
+  run.reads_saved = reads.saved();
   return run;
 }
 

@@ -1,6 +1,9 @@
 // Which kernel a strategy's option asks for.
 #pragma once
 
+#include <optional>
+
+#include "engine/run/model/verify_options.h"
 #include "kernels/ops.h"
 #include "model/words/strategy.h"
 
@@ -24,6 +27,16 @@ inline kernels::ResaSelection resa_selection(const Strategy& strategy) {
           .active_ratio = strategy.resa_active_ratio,
           .n_min = strategy.resa_n_min,
           .n_local = strategy.resa_n_local};
+}
+
+// Which tokens a step reads by an indexer; none of other strategies.
+inline std::optional<IndexSelection> index_selection(const Strategy& strategy) {
+  if (strategy.attention != AttentionMethod::kIndexer) {
+    return std::nullopt;
+  }
+  return IndexSelection{.chosen = strategy.indexer_k,
+                        .newest = strategy.indexer_window,
+                        .topk = variant_of(strategy.topk.value_or(TopkAlgorithm::kGvr))};
 }
 
 // Of a drafted chain; coupled ones have no such launch.

@@ -205,12 +205,10 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
 
 template <class T>
 std::optional<Rectifier<T>> Prefilled<T>::make_rectifier(const Strategy& strategy) {
-  if (strategy.attention != AttentionMethod::kResa && !strategy.drafts_itself) {
-    target_->drop_block_keys();
-    return std::nullopt;
-  }
-  target_->keep_block_keys(strategy.resa_key_block);
-  if (strategy.drafts_itself || strategy.resa_rectify_every == 0) {
+  const LlmShape& shape = target_->shape();
+  target_->keep_choice_keys(strategy.drafts_itself ? drafting_options(strategy, shape)
+                                                   : verify_options(strategy, shape));
+  if (strategy.attention != AttentionMethod::kResa || strategy.resa_rectify_every == 0) {
     return std::nullopt;
   }
   return Rectifier<T>(*target_, strategy.resa_rectify_every);

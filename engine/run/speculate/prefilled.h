@@ -59,8 +59,8 @@ class Prefilled {
   // Of the strategy's draft; `text`: all tokens so far, which a draft model reads.
   std::unique_ptr<TreeSource<T>> make_source(const GenerateOptions& options,
                                              std::vector<std::int32_t> text);
-  // For a strategy with ReSA: block keys of the prompt, and who rectifies; one that drafts for
-  // itself verifies in that place. Otherwise the block keys of an earlier run are dropped.
+  // The keys of the prompt that the strategy's steps choose by, those of an earlier run dropped;
+  // and for ReSA who rectifies. One that drafts for itself verifies in that place.
   std::optional<Rectifier<T>> make_rectifier(const Strategy& strategy);
   // Counts a committed token; its dense pass, where one is due, goes to the run's times.
   void rectify(Rectifier<T>& rectifier, std::int32_t token, Generation& run);

@@ -223,6 +223,7 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
     DeviceStepRunner<T>& steps = recorded_steps(left.front(), options, false);
     const double recorded_before = steps.record_seconds();
     const ReadCount reads_before = steps.reads();
+    ReadCount indexed;
     begin_steps(steps, left.front(), options, start);
     const Clock::time_point begin = Clock::now();
     const auto goes_on = [&](std::int64_t root) { return !ends || drafts_at(positions, root); };
@@ -230,6 +231,7 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
       const std::int64_t window = rectifier ? rectifier->steps_left() : limit;
       const bool sure = goes_on(steps.length() + steps.longest_yield());
       launch_ahead(steps, sure ? window : 1, limit, run);
+      indexed += indexed_reads(left.front(), steps.length());
       const kernels::StepYield yield = steps.wait();
       if (rectifier) {
         prefilled_->target().cache().set_length(
@@ -241,7 +243,8 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
     drop_pending(steps);
     run.record_seconds += steps.record_seconds() - recorded_before;
     run.recorded_seconds += seconds_since(begin);
-    const ReadCount reads = steps.reads();
+    ReadCount reads = steps.reads();
+    reads += indexed;
     run.reads_saved = ReadCount{.read = reads.read - reads_before.read,
                                 .present = reads.present - reads_before.present}
                           .saved();
@@ -292,7 +295,7 @@ Generation RecordedRuns<T>::run_guarded(const GenerateOptions& options,
   bool over = prefilled_->begin_run(options, run);
   typename DeviceStepRunner<T>::Start start = rewind(ranked, limit, run.tokens.back());
   start.seed = options.seed;
-  prefilled_->target().drop_block_keys();
+  prefilled_->target().keep_choice_keys({});
   Clock::time_point begin = Clock::now();
   while (!over) {
     const Strategy& strategy = ranked[guard.active()];

@@ -32,6 +32,7 @@ VerifyOptions verify_options(const Strategy& strategy, const LlmShape& target) {
     options.splits_chain = true;
     options.resa = resa_selection(strategy);
   }
+  options.index = index_selection(strategy);
   return options;
 }
 

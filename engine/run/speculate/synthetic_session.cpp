@@ -60,9 +60,7 @@ StepResult SyntheticSession<T>::step(const Strategy& strategy, std::int64_t yiel
     }
   }
   target_.cache().set_length(context_len_);
-  if (strategy.attention == AttentionMethod::kResa) {
-    target_.keep_block_keys(strategy.resa_key_block);
-  }
+  target_.keep_choice_keys(verify_options(strategy, target_.shape()));
   draft_.set_length(context_len_ - yield + 1);
   Observation<T> seen{.first = context_len_ - yield,
                       .next_token = std::vector<std::int32_t>(static_cast<std::size_t>(yield), 0),

@@ -1,8 +1,18 @@
 #include "engine/run/speculate/token_lists.h"
 
+#include <algorithm>
+
 #include "model/words/assert.h"
 
 namespace versieve::engine {
+
+ReadCount indexed_reads(const Strategy& strategy, std::int64_t context_len) {
+  if (strategy.attention != AttentionMethod::kIndexer) {
+    return {};
+  }
+  return {.read = std::min(context_len, strategy.indexer_k + strategy.indexer_window),
+          .present = context_len};
+}
 
 template <class T>
 kernels::SelectedTokens ListSelector<T>::select(const LayerQueries<T>& layer) {

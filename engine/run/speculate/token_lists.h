@@ -6,6 +6,7 @@
 
 #include "engine/run/model/device_ints.h"
 #include "engine/run/model/token_selector.h"
+#include "model/words/strategy.h"
 
 namespace versieve::engine {
 
@@ -26,6 +27,9 @@ struct ReadCount {
     return present == 0 ? 0.0 : 1.0 - static_cast<double>(read) / static_cast<double>(present);
   }
 };
+
+// Of one layer of a step by an indexer over so many committed tokens; nothing of other strategies.
+ReadCount indexed_reads(const Strategy& strategy, std::int64_t context_len);
 
 // The given lists; an empty entry reads everything. per_kv_head lists come from a subclass.
 template <class T>

@@ -20,7 +20,8 @@ constexpr Family kFamilies[] = {{"nsa", AttentionKind::kNsa},
                                 {"resa:b4p0.3f4", AttentionKind::kDense},
                                 {"resa:b4p0.3f4n_min2n_local3", AttentionKind::kDense},
                                 {"resa:b4p0.3f0", AttentionKind::kDense},
-                                {"specattn:p0.9", AttentionKind::kDense}};
+                                {"specattn:p0.9", AttentionKind::kDense},
+                                {"indexer:k20w4", AttentionKind::kDense}};
 
 // The product of the grammar's parts at small sizes.
 std::vector<Strategy> tuples_of(const std::string& attention) {

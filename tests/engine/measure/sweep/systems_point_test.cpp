@@ -176,7 +176,7 @@ TEST_CASE("the cost model cuts a row's keys as flash_decode does") {
   }
 }
 
-TEST_CASE("a token-level indexer's point scores, then selects, and has no price yet") {
+TEST_CASE("a token-level indexer's point scores, then selects, each at its own price") {
   auto points = run(R"([
     {"workload": "topk", "length": 700, "rows": 2,
      "case": ["topk:radix/k50/index8x16", "topk:gvr/k50/hint0.75/index8x16"]}])");
@@ -189,7 +189,15 @@ TEST_CASE("a token-level indexer's point scores, then selects, and has no price 
     CHECK(range_of(point, "topk").predicted.total_write() == 2.0 * 50 * 8);
     point.key.backend = Backend::kCuda;
   }
-  CHECK(system_points(points).points.empty());
+  const FitPoints priced = system_points(points);
+  REQUIRE(priced.points.size() == 2);
+  for (const FitPoint& point : priced.points) {
+    const PointWork work = system_work(point);
+    REQUIRE(work.timed.count == 2);
+    CHECK(work.timed.work[0].kind == LaunchKind::kIndexScores);
+    CHECK(work.timed.work[1].kind == LaunchKind::kTopkShort);
+  }
+  CHECK(system_name(priced.points[0]) == "topk gvr indexed");
 }
 
 TEST_CASE("points of kernels alone bind one launch to its traffic") {

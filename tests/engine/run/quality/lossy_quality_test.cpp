@@ -468,6 +468,31 @@ TEST_CASE("ReSA is scored as it decodes, with its dense passes") {
   }
 }
 
+TEST_CASE("an indexer is scored as it decodes, and loses nothing where it reads all") {
+  Fixture fixture(AttentionKind::kDense);
+  fixture.request.texts = {fixture.folder / "chat-1.txt"};
+  fixture.request.strategies = {"indexer:k4096/ar", "indexer:k24w8/ar",
+                                "indexer:k24w8/d4k1n5/bfs/c1/F*"};
+  fixture.request.scored = 60;
+  const LossyQualityReport report = run_lossy_quality(fixture.request);
+  SlowModel slow(fixture.request.model);
+  const std::vector<std::int32_t> text =
+      slow.tokenizer().encode(read_prompt(fixture.request.texts[0]));
+  const VerifyOptions options{.index = IndexSelection{.chosen = 24, .newest = 8}};
+  const std::vector<LossyQualityRow>& rows = report.sets[0].rows;
+  CHECK(rows[1].divergence == Approx(0.0).margin(1e-12));
+  for (const std::size_t i : {2, 3}) {
+    slow.target().cache().truncate(0);
+    slow.target().keep_choice_keys(options);
+    const std::vector<double> losses =
+        slow.losses(text, text.size() - 61, text.size() - 60, i == 2 ? 1 : 5, options);
+    REQUIRE(losses.size() == 60);
+    CHECK(rows[i].loss ==
+          Approx(std::accumulate(losses.begin(), losses.end(), 0.0) / 60.0).epsilon(1e-6));
+    CHECK(rows[i].divergence > 0.0);
+  }
+}
+
 TEST_CASE("a text is cut by how far decoding has come, and its pieces are the whole") {
   Fixture fixture(AttentionKind::kDense);
   fixture.request.texts = {fixture.folder / "chat-1.txt"};
