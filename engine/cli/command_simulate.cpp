@@ -97,8 +97,22 @@ void require_workload_of(const Options& options) {
   }
 }
 
+// Larger ones take minutes, then hours; a sweep takes no more rows either.
+void require_bounded_rows(const Options& options) {
+  constexpr std::int64_t kMostRows = 4096;
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 29;
+  if (options.rows > kMostRows || options.rows * options.context_len > kMostElements) {
+    throw Error(ExitCode::kUsage,
+                "simulate: of a kernel alone at most " + std::to_string(kMostRows) +
+                    " --rows and 2^29 scores or logits in all (--rows times --context), not " +
+                    std::to_string(options.rows) + " rows of " +
+                    std::to_string(options.context_len));
+  }
+}
+
 std::int64_t queries_of(const Options& options) {
   if (is_kernel(options.workload)) {
+    require_bounded_rows(options);
     return options.rows;
   }
   require_workload_of(options);
@@ -127,6 +141,15 @@ engine::MeasuredChoice choice_of(const Options& options) {
   return choice;
 }
 
+// What a user of hints should know of the counters; empty of other cases.
+std::string note_of(const Options& options) {
+  const bool hinted = workload_kind(options.workload) == WorkloadKind::kTopk &&
+                      TopkCase::parse(options.strategy).hint.has_value();
+  return hinted ? "The share of right hints moves no byte: as many hints and scores are read "
+                  "whatever they say, and a useless one leaves the sample's threshold.\n"
+                : std::string();
+}
+
 Answer run_one(const Options& options) {
   const std::string hardware = options.hardware.empty() ? kDefaultHardware : options.hardware;
   PointKey key{.workload = workload_kind(options.workload),
@@ -153,7 +176,7 @@ Answer run_one(const Options& options) {
   if (point.status != PointStatus::kOk) {
     throw Error(ExitCode::kAnswerNo, point.reason);
   }
-  Answer answer{.text = point_text(point)};
+  Answer answer{.text = point_text(point) + note_of(options)};
   answer.json = {{"hardware", hardware},
                  {"strategy", options.strategy},
                  {"workload", options.workload},

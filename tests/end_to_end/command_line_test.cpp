@@ -49,6 +49,20 @@ TEST_CASE("a number is decimal, finite and fits, whatever the option") {
   CHECK(contains(run.err, "decimal integer that fits"));
 }
 
+TEST_CASE("a kernel of more rows than a simulation ends with is refused with the bound") {
+  const std::string topk = "simulate --workload topk --strategy topk:gvr/k64/hint0 --context ";
+  for (const char* wrong : {"8192 --rows 4097", "8192 --rows 1048576", "1048576 --rows 513"}) {
+    CAPTURE(wrong);
+    const CommandResult run = run_versieve(topk + wrong);
+    CHECK(run.code == 2);
+    CHECK(is_one_sentence(run.err));
+    CHECK(contains(run.err, "at most 4096 --rows"));
+  }
+  const CommandResult taken = run_versieve(topk + "8192 --rows 4096");
+  CHECK(taken.code == 0);
+  CHECK(contains(taken.out, "share of right hints moves no byte"));
+}
+
 TEST_CASE("a standard output that is full or closed is exit 4 with a sentence") {
   const TempFolder folder;
   const std::string err = (folder / "err").string();

@@ -352,10 +352,17 @@ SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Ba
   }
   for (std::size_t i = 0; i < grids->size(); ++i) {
     const std::string where = origin + ": grid " + std::to_string(i + 1);
-    if (names_points((*grids)[i])) {
-      expand_named((*grids)[i], where, backend, plan);
-    } else {
-      expand(read_grid((*grids)[i], where), backend, plan);
+    try {
+      if (names_points((*grids)[i])) {
+        expand_named((*grids)[i], where, backend, plan);
+      } else {
+        expand(read_grid((*grids)[i], where), backend, plan);
+      }
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kUsage) {
+        throw;
+      }
+      throw Error(ExitCode::kBadInput, where + ": " + error.what());  // a text of the file
     }
   }
   require_sane(plan, origin);

@@ -190,6 +190,22 @@ TEST_CASE("a grid names geometries that exist") {
   }
 }
 
+TEST_CASE("a text that is no case or strategy is the file's fault, and its grid is named") {
+  for (const char* wrong :
+       {R"([{"workload": "topk", "length": 700, "case": "topk:radix/k50/index0x16"}])",
+        R"([{"workload": "decode", "context_len": 64, "strategy": "indexer:k0/ar"}])"}) {
+    CAPTURE(wrong);
+    try {
+      small(wrong);
+      FAIL("it was taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::kBadInput);
+      CHECK_THAT(error.what(), Catch::Contains("grid 1") && Catch::Contains("canonical form") ||
+                                   Catch::Contains("attention part"));
+    }
+  }
+}
+
 TEST_CASE("the campaign of the demo's steps drafts in one launch, within its positions") {
   const SweepPlan plan = built_in("h200-demo-step");
   CHECK(plan.points.size() == 54);
