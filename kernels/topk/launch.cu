@@ -27,9 +27,8 @@ void launch_topk(const TopkParams<T>& p, const LaunchContext& context) {
     launch_topk_sort(p, context);
     return;
   }
-  const ShortLayout layout = short_layout(p);
-  if (layout.blocks > 0) {
-    launch_short_rows(p, layout, context);
+  if (const int items = short_items(p); items > 0) {
+    launch_short_rows(p, items, context);
     return;
   }
   TopkParams<T> call = p;

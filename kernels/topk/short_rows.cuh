@@ -1,12 +1,9 @@
-// A short row over one block, or a cluster of few: which scores a warp owns, and what blocks share.
+// A short row over one block: which scores a warp owns, and what its warps share.
 //
-// The row is cut into 16-byte words from the boundary at or before its first score. Warp w, counted
-// over the row's blocks, owns the 32 kWords words from word 32 kWords w on; lane l holds every 32nd
-// of them from the l-th on. So loads are wide and adjacent, and a warp's scores are all before the
-// next warp's.
+// The row is cut into 16-byte words from the boundary at or before its first score. Warp w owns the
+// 32 kWords words from word 32 kWords w on; lane l holds every 32nd of them from the l-th on. So
+// loads are wide and adjacent, and a warp's scores are all before the next warp's.
 #pragma once
-
-#include <cooperative_groups.h>
 
 #include <cstdint>
 
@@ -22,67 +19,28 @@ inline constexpr int kShortWarps = kShortThreads / 32;
 inline constexpr int kShortCandidates = 128;  // ranked by all pairs
 static_assert(kShortWarps == 32, "a lane holds what a warp says");
 
-inline constexpr int kShortBlocks = 8;  // of a row, at most
-
-// What the host fixed for a launch.
-struct ShortPlan {
-  int sample_rank = -1;   // in a warp's sample, of the guess; -1: no guess, all scores counted
-  int rank_of_warps = 0;  // of that among the warps
-};
-
-// What a block tells the row's others at the end.
+// What a warp tells the others at the end.
 struct ShortCounts {
   std::int32_t above = 0;   // scores past the cut
   std::int32_t inside = 0;  // in it
 };
 
 struct alignas(16) ShortShared {
-  std::uint32_t histogram[kTopkBins];                 // of this block
-  std::uint32_t fine_part[kShortBlocks][64];          // 64 bins that the k-th is in, a block each
-  uint2 extents[kShortBlocks * kShortWarps];          // least and largest key, a warp of the row
-  std::int32_t bin_sums[kShortBlocks * kShortWarps];  // of 64 bins each, by block
-  std::uint64_t own_list[kShortCandidates];           // rank_of scores in the last bin
-  std::uint64_t candidates[kShortCandidates];         // of all blocks
-  std::uint64_t cut;                                  // rank_of the last chosen candidate
+  std::uint32_t histogram[kTopkBins];
+  uint2 extents[kShortWarps];                  // least and largest key of a warp
+  std::int32_t bin_sums[kShortWarps];          // of 64 bins each
+  std::uint64_t candidates[kShortCandidates];  // rank_of scores in the last bin
+  std::uint64_t cut;                           // rank_of the last chosen candidate
   ShortCounts warp_counts[kShortWarps];
-  ShortCounts counts;
-  std::uint32_t warp_sample[kShortWarps];
-  std::uint32_t threshold;
-  std::int32_t list_count;    // of own_list
-  std::int32_t staged_count;  // chosen by this block
-};
-
-// The blocks of a row. kAlone: one, and meeting is the block's barrier.
-template <bool kAlone>
-struct ShortTeam {
-  cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
-
-  __device__ int size() const { return kAlone ? 1 : static_cast<int>(cluster.num_blocks()); }
-  __device__ int rank() const { return kAlone ? 0 : static_cast<int>(cluster.block_rank()); }
-  __device__ void meet() const {
-    if constexpr (kAlone) {
-      __syncthreads();
-    } else {
-      cluster.sync();
-    }
-  }
-  // Where `own` lies in that block's shared memory.
-  template <class E>
-  __device__ E* of_block(E* own, int block) const {
-    if constexpr (kAlone) {
-      return own;
-    } else {
-      return cluster.map_shared_rank(own, static_cast<unsigned>(block));
-    }
-  }
+  std::int32_t candidate_count;
+  std::int32_t staged_count;  // chosen scores
 };
 
 template <class T>
 struct ShortRow {
   const T* row;  // [length]
   int length;
-  int lead;        // positions before the row's first score, < kWordElements
-  int first_warp;  // of this block, counted over the row's
+  int lead;  // positions before the row's first score, < kWordElements
 
   __device__ int index_of_word(int word) const { return word * kWordElements<T> - lead; }
 };
@@ -94,29 +52,12 @@ struct ShortKeys {
   static constexpr int kWords = kItems / kWord;
   std::uint32_t key[kItems];
 
-  // One score of each thread's, from words all over the warp's part.
-  __device__ std::uint32_t sampled() const {
-    std::uint32_t left[kWords];
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      left[w] = key[w * kWord];
-    }
-#pragma unroll
-    for (int half = kWords / 2; half > 0; half /= 2) {
-      const bool upper = (threadIdx.x & static_cast<unsigned>(half)) != 0;
-#pragma unroll
-      for (int w = 0; w < half; ++w) {
-        left[w] = upper ? left[w + half] : left[w];
-      }
-    }
-    return left[0];
-  }
-  __device__ static int word_of(const ShortRow<T>& row, int w) {
-    const int warp = row.first_warp + static_cast<int>(threadIdx.x / 32);
+  __device__ static int word_of(int w) {
+    const int warp = static_cast<int>(threadIdx.x / 32);
     return (warp * kWords + w) * 32 + static_cast<int>(threadIdx.x % 32);
   }
   __device__ static int index_of_item(const ShortRow<T>& row, int i) {
-    return row.index_of_word(word_of(row, i / kWord)) + i % kWord;
+    return row.index_of_word(word_of(i / kWord)) + i % kWord;
   }
   // Requests all whole words before the first is used; those that reach over an end of the row are
   // read score by score.
@@ -124,7 +65,7 @@ struct ShortKeys {
     uint4 raw[kWords];
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      const int i = row.index_of_word(word_of(row, w));
+      const int i = row.index_of_word(word_of(w));
       raw[w] = {0, 0, 0, 0};
       if (i >= 0 && i + kWord <= row.length) {
         raw[w] = __ldg(reinterpret_cast<const uint4*>(row.row + i));
@@ -132,7 +73,7 @@ struct ShortKeys {
     }
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      const int i = row.index_of_word(word_of(row, w));
+      const int i = row.index_of_word(word_of(w));
       const bool whole = i >= 0 && i + kWord <= row.length;
 #pragma unroll
       for (int e = 0; e < kWord; ++e) {
@@ -195,56 +136,29 @@ __device__ inline ValueBins value_bins(std::uint32_t least, std::uint32_t most) 
   return bins;
 }
 
-// Completes the histograms: each warp tells all blocks the sum of its 64 bins. The blocks meet.
-template <bool kAlone>
-__device__ inline void sum_bins(const ShortTeam<kAlone>& team, ShortShared& shared) {
+// Completes the histogram: each warp adds up its 64 bins. Synchronises the block.
+__device__ inline void sum_bins(ShortShared& shared) {
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x % 32);
   const uint2 pair = reinterpret_cast<const uint2*>(shared.histogram)[threadIdx.x];
   const int sum = static_cast<int>(__reduce_add_sync(kAllLanes, pair.x + pair.y));
-  if (lane < team.size()) {
-    *team.of_block(&shared.bin_sums[team.rank() * kShortWarps + static_cast<int>(threadIdx.x / 32)],
-                   lane) = sum;
+  if (threadIdx.x % 32 == 0) {
+    shared.bin_sums[threadIdx.x / 32] = sum;
   }
-  team.meet();
+  __syncthreads();
 }
 
-// The bin in which the running sum from the top reaches `wanted`, after sum_bins; every warp of
-// every block finds the same. Synchronises the block if there are others.
+// The bin in which the running sum from the top reaches `wanted`, after sum_bins; every warp finds
+// the same.
 struct ShortBin {
   int bin;
   int above;   // scores in higher bins
   int inside;  // in this one
 };
-template <bool kAlone>
-__device__ inline ShortBin find_bin(const ShortTeam<kAlone>& team, int wanted,
-                                    ShortShared& shared) {
+__device__ inline ShortBin find_bin(int wanted, const ShortShared& shared) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  int count = 0;
-  for (int block = 0; block < team.size(); ++block) {
-    count += shared.bin_sums[block * kShortWarps + 31 - lane];
-  }
-  const int total = __reduce_add_sync(kAllLanes, count);
-  if (total < wanted) {
-    return {-1, total, 0};
-  }
-  const Reached coarse = reach(count, wanted);
-  const int pair_at = (31 - coarse.lane) * 32 + 31 - lane;
-  uint2 pair = {0, 0};
-  if constexpr (kAlone) {
-    pair = reinterpret_cast<const uint2*>(shared.histogram)[pair_at];
-  } else {
-    if (warp < team.size()) {
-      reinterpret_cast<uint2*>(shared.fine_part[warp])[31 - lane] =
-          reinterpret_cast<const uint2*>(team.of_block(shared.histogram, warp))[pair_at];
-    }
-    __syncthreads();
-    for (int block = 0; block < team.size(); ++block) {
-      const uint2 part = reinterpret_cast<const uint2*>(shared.fine_part[block])[31 - lane];
-      pair = {pair.x + part.x, pair.y + part.y};
-    }
-  }
+  const Reached coarse = reach(shared.bin_sums[31 - lane], wanted);
+  const uint2 pair =
+      reinterpret_cast<const uint2*>(shared.histogram)[(31 - coarse.lane) * 32 + 31 - lane];
   const Reached two = reach(static_cast<int>(pair.x + pair.y), wanted - coarse.before);
   const int upper = __shfl_sync(kAllLanes, static_cast<int>(pair.y), two.lane);
   const int lower = __shfl_sync(kAllLanes, static_cast<int>(pair.x), two.lane);

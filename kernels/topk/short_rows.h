@@ -1,5 +1,5 @@
-// topk on CUDA for rows so short that one block, or a cluster of few, keeps a row in registers:
-// variants `radix` and `gvr`, which ignores its hint there.
+// topk on CUDA for rows so short that one block keeps a row in registers: variants `radix` and
+// `gvr`, which ignores its hint there.
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA
@@ -8,24 +8,16 @@
 
 namespace versieve::kernels {
 
-// How a row lies over the chip: blocks of 1,024 threads (1 to 8, a power of two), scores a thread
-// (8, 16, 32), and whether a block alone with 16 or more guesses a threshold from the row first.
-struct ShortLayout {
-  int blocks = 0;
-  int items = 0;
-  bool guesses = false;
-};
-
-// Whether the layout holds a row.
+// Whether 1,024 threads of so many scores (8 or 16) hold a row.
 template <class T>
-bool short_rows_hold(const TopkParams<T>& p, const ShortLayout& layout);
-// The layout that measured best; no blocks where select.cu is faster (MEASURED.md).
+bool short_rows_hold(const TopkParams<T>& p, int items);
+// Scores a thread of the launch that takes such rows; 0 where select.cu is faster (MEASURED.md,
+// topk_takes_one_block).
 template <class T>
-ShortLayout short_layout(const TopkParams<T>& p);
+int short_items(const TopkParams<T>& p);
 // REQUIRES: short_rows_hold. Enqueues, never waits, needs no scratch.
 template <class T>
-void launch_short_rows(const TopkParams<T>& p, const ShortLayout& layout,
-                       const LaunchContext& context);
+void launch_short_rows(const TopkParams<T>& p, int items, const LaunchContext& context);
 
 }  // namespace versieve::kernels
 #endif

@@ -315,7 +315,7 @@ TEST_CASE("a useless hint costs gvr at most a tenth over radix", "[.][timing][to
 
 // The cells that engine/measure/bench/peer_topk.py sets beside other people's: one line each,
 // "ours rows length k us" of the call as Ops launches it, without a hint; then the cluster's form
-// (select.cu) and the layouts of short_rows.cu.
+// (select.cu) and those of short_rows.cu.
 TEST_CASE("topk on normal scores, the cells of other people's tables", "[.][peers][topk]") {
   if (no_gpu()) {
     return;
@@ -354,15 +354,11 @@ TEST_CASE("topk on normal scores, the cells of other people's tables", "[.][peer
         std::printf("   select %8.2f", timer.us(kCalls, [&](cudaStream_t stream) {
           launch_select(p, select_shape(p), {.stream = stream});
         }));
-        for (const ShortLayout& layout :
-             {ShortLayout{1, 8}, ShortLayout{1, 16}, ShortLayout{1, 32}, ShortLayout{2, 8},
-              ShortLayout{4, 8}, ShortLayout{8, 8}}) {
-          if (short_rows_hold(p, layout) &&
-              2 * length > std::int64_t{layout.blocks} * layout.items * 1024) {
-            std::printf("  %dx%d %.2f", layout.blocks, layout.items,
-                        timer.us(kCalls, [&](cudaStream_t stream) {
-                          launch_short_rows(p, layout, {.stream = stream});
-                        }));
+        for (const int items : {8, 16}) {
+          if (short_rows_hold(p, items)) {
+            std::printf("  1x%d %.2f", items, timer.us(kCalls, [&](cudaStream_t stream) {
+              launch_short_rows(p, items, {.stream = stream});
+            }));
           }
         }
         std::printf("\n");
