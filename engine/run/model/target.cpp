@@ -87,7 +87,7 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
 template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
-  if (const std::optional<IndexOptions>& index = parts_[0].options.index) {
+  if (const std::optional<IndexSelection>& index = parts_[0].options.index) {
     indexer_.begin(*index);
   }
   ops_->embed({.token = {.n = nodes_.count,
