@@ -101,6 +101,7 @@ void ParallelPlot::take_scene(const std::shared_ptr<ParallelScene>& scene) {
   }
   scene_ = scene;
   shown_counts_ = PairCounts(scene_->axes.size());
+  bands_.reset();
   all_is_valid_ = false;
   tell_axis();
   take_shown();
@@ -136,25 +137,51 @@ QPointF ParallelPlot::placeOf(int point, int axis) const {
   return {rect.center().x(), rect.bottom() - place * rect.height()};
 }
 
-// Each line where there are few, else the bands between bins.
-QImage ParallelPlot::lines_image(const PairCounts& counts, bool each, const QColor& color) const {
+// All points, as bands between bins.
+QImage ParallelPlot::all_image() const {
+  LineDensity bands = new_bands();
   std::vector<std::vector<Bundle>> gaps(scene_->axes.size() - 1);
   for (std::size_t gap = 0; gap < gaps.size(); ++gap) {
-    if (!each) {
-      gaps[gap] = bundles_of(counts.between(gap));
-      continue;
-    }
-    const std::vector<std::uint16_t>& from = scene_->places[gap];
-    const std::vector<std::uint16_t>& to = scene_->places[gap + 1];
-    for (const std::int32_t point : document_.shown()) {
-      const std::size_t at = static_cast<std::size_t>(point);
-      gaps[gap].push_back(
-          {static_cast<float>(from[at] / kTopPlace), static_cast<float>(to[at] / kTopPlace), 1.0F});
-    }
+    gaps[gap] = changed_bundles({}, scene_->all.between(gap));
   }
-  const double ratio = each ? devicePixelRatioF() : 1.0;  // bands are as sharp as their bins
-  return draw_bundles(gaps, each ? 0.0F : 1.0F / static_cast<float>(kBins),
-                      (plot_area().size() * ratio).toSize(), color);
+  bands.add(gaps);
+  return bands.toned(theme::colors().faint);
+}
+
+// Bands are as sharp as their bins.
+LineDensity ParallelPlot::new_bands() const {
+  return {scene_->axes.size() - 1, 1.0F / static_cast<float>(kBins), plot_area().size().toSize()};
+}
+
+// Each line where there are few, else bands: of the last picture what has changed of it.
+QImage ParallelPlot::shown_image() {
+  const std::size_t gap_count = scene_->axes.size() - 1;
+  std::vector<std::vector<Bundle>> gaps(gap_count);
+  shown_counts_.follow(scene_->places, document_.mask());
+  if (document_.shown().size() <= kEachPoints) {
+    for (std::size_t gap = 0; gap < gap_count; ++gap) {
+      const std::vector<std::uint16_t>& from = scene_->places[gap];
+      const std::vector<std::uint16_t>& to = scene_->places[gap + 1];
+      for (const std::int32_t point : document_.shown()) {
+        const std::size_t at = static_cast<std::size_t>(point);
+        gaps[gap].push_back(
+            {static_cast<float>(from[at] / kTopPlace), static_cast<float>(to[at] / kTopPlace), 1});
+      }
+    }
+    LineDensity lines(gap_count, 0.0F, (plot_area().size() * devicePixelRatioF()).toSize());
+    lines.add(gaps);
+    return lines.toned(theme::colors().accent);
+  }
+  if (!bands_) {
+    bands_.emplace(new_bands());
+    banded_counts_ = PairCounts(scene_->axes.size());
+  }
+  for (std::size_t gap = 0; gap < gap_count; ++gap) {
+    gaps[gap] = changed_bundles(banded_counts_.between(gap), shown_counts_.between(gap));
+  }
+  bands_->add(gaps);
+  banded_counts_ = shown_counts_;
+  return bands_->toned(theme::colors().accent);
 }
 
 void ParallelPlot::paintEvent(QPaintEvent*) {
@@ -172,13 +199,11 @@ void ParallelPlot::paintEvent(QPaintEvent*) {
     return;
   }
   if (!all_is_valid_) {
-    all_image_ = lines_image(scene_->all, false, theme::colors().faint);
+    all_image_ = all_image();
     all_is_valid_ = true;
   }
   if (!shown_is_valid_) {
-    shown_counts_.follow(scene_->places, document_.mask());
-    shown_image_ =
-        lines_image(shown_counts_, document_.shown().size() <= kEachPoints, theme::colors().accent);
+    shown_image_ = shown_image();
     shown_is_valid_ = true;
   }
   if (document_.shown().size() < document_.mask().size()) {
@@ -271,6 +296,7 @@ void ParallelPlot::draw_line(QPainter& painter, int point, const QPen& pen) cons
 }
 
 void ParallelPlot::resizeEvent(QResizeEvent*) {
+  bands_.reset();
   all_is_valid_ = shown_is_valid_ = false;
 }
 

@@ -8,6 +8,7 @@
 #include <QImage>
 #include <QWidget>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gui/models/document.h"
@@ -66,7 +67,9 @@ class ParallelPlot : public QWidget, public SavedView {
 
   QRectF plot_area() const;
   int axis_count() const { return static_cast<int>(columns_.size()); }
-  QImage lines_image(const PairCounts& counts, bool each, const QColor& color) const;
+  QImage all_image() const;
+  QImage shown_image();
+  LineDensity new_bands() const;
   void draw_axis(QPainter& painter, int axis, const PointFilter& filter) const;
   void draw_line(QPainter& painter, int point, const QPen& pen) const;
 
@@ -77,6 +80,8 @@ class ParallelPlot : public QWidget, public SavedView {
   Job scene_job_;
   bool is_stale_ = false;  // while it is not seen
   PairCounts shown_counts_;
+  std::optional<LineDensity> bands_;  // of shown_image_, where it is of bands
+  PairCounts banded_counts_;          // that they are of
   QImage all_image_, shown_image_;
   bool all_is_valid_ = false, shown_is_valid_ = false;
   int current_ = 0;  // axis of the keys

@@ -12,25 +12,26 @@ constexpr int kShift = 16 - kBinBits;
 
 // Lines of one column as steps down its height: where one begins and where it ends.
 struct Lines {
-  std::vector<float> from, slope, half, weight;  // pixels, from above; weight of a pixel
+  std::vector<float> from, slope, half;  // pixels, from above
+  std::vector<std::int32_t> weight;
 };
 
-Lines lines_of(const std::vector<Bundle>& bundles, float thickness, int width, int height) {
+Lines lines_of(const std::vector<Bundle>& bundles, float band, int width, int height) {
   Lines lines;
   const float scale = static_cast<float>(height);
-  const float band = std::max(1.0F, thickness * scale);
   for (const Bundle& bundle : bundles) {
     const float slope = (bundle.from - bundle.to) * scale / static_cast<float>(width);
     lines.from.push_back((1.0F - bundle.from) * scale);
     lines.slope.push_back(slope);
     lines.half.push_back((band + std::fabs(slope)) / 2.0F);
-    lines.weight.push_back(bundle.weight / band);
+    lines.weight.push_back(bundle.weight);
   }
   return lines;
 }
 
-// Densities of one column, from above. steps: height + 1 zeros, and so again after it.
-void add_column(const Lines& lines, float x, std::vector<float>& steps, float* density) {
+// Onto the densities of one column, from above. steps: height + 1 zeros, and so again after it.
+void add_column(const Lines& lines, float x, std::vector<std::int32_t>& steps,
+                std::int32_t* density) {
   const float last = static_cast<float>(steps.size() - 1);
   for (std::size_t line = 0; line < lines.from.size(); ++line) {
     const float middle = lines.from[line] + lines.slope[line] * x;
@@ -39,13 +40,13 @@ void add_column(const Lines& lines, float x, std::vector<float>& steps, float* d
     steps[static_cast<std::uint32_t>(static_cast<std::int32_t>(begin))] += lines.weight[line];
     steps[static_cast<std::uint32_t>(static_cast<std::int32_t>(end))] -= lines.weight[line];
   }
-  float sum = 0.0F;
+  std::int32_t sum = 0;
   for (std::size_t row = 0; row + 1 < steps.size(); ++row) {
     sum += steps[row];
-    density[row] = sum;
-    steps[row] = 0.0F;
+    density[row] += sum;
+    steps[row] = 0;
   }
-  steps.back() = 0.0F;
+  steps.back() = 0;
 }
 
 // Tone of a density by the leading bits of one more than it: floats of an octave share an exponent,
@@ -78,26 +79,6 @@ class Tones {
 
   std::vector<QRgb> tones_;
 };
-
-QImage toned(const std::vector<float>& density, const QSize& size, const QColor& color) {
-  constexpr float kLeast = 0.02F;  // below: what rounding left
-  const Tones tones(std::max(1.0F, *std::max_element(density.begin(), density.end())), color);
-  QImage image(size, QImage::Format_ARGB32_Premultiplied);
-  image.fill(Qt::transparent);
-  QRgb* const pixels = reinterpret_cast<QRgb*>(image.bits());
-  const std::size_t stride = static_cast<std::size_t>(image.bytesPerLine()) / sizeof(QRgb);
-  const std::size_t height = static_cast<std::size_t>(size.height());
-  const std::size_t width = static_cast<std::size_t>(size.width());
-  for (std::size_t x = 0; x < width; ++x) {
-    const float* const column = &density[x * height];
-    for (std::size_t y = 0; y < height; ++y) {
-      if (column[y] > kLeast) {
-        pixels[y * stride + x] = tones.at(column[y]);
-      }
-    }
-  }
-  return image;
-}
 
 }  // namespace
 
@@ -139,47 +120,87 @@ void PairCounts::follow(const AxisPlaces& places, const std::vector<std::uint8_t
   mask_ = mask;
 }
 
-std::vector<Bundle> bundles_of(std::span<const std::int32_t> pair_counts) {
+std::vector<Bundle> changed_bundles(std::span<const std::int32_t> before,
+                                    std::span<const std::int32_t> after) {
   std::vector<Bundle> bundles;
-  for (std::size_t pair = 0; pair < pair_counts.size(); ++pair) {
-    if (pair_counts[pair] > 0) {
+  for (std::size_t pair = 0; pair < after.size(); ++pair) {
+    const std::int32_t change = after[pair] - (before.empty() ? 0 : before[pair]);
+    if (change != 0) {
       const float from = static_cast<float>(pair / kBins) + 0.5F;
       const float to = static_cast<float>(pair % kBins) + 0.5F;
-      bundles.push_back({from / kBins, to / kBins, static_cast<float>(pair_counts[pair])});
+      bundles.push_back({from / kBins, to / kBins, change});
     }
   }
   return bundles;
 }
 
-// Two threads share the gaps: each writes columns of its own. A bundle is as wide as its bin is
-// high, so that every other column is enough.
-QImage draw_bundles(const std::vector<std::vector<Bundle>>& gaps, float thickness,
-                    const QSize& size, const QColor& color) {
-  const std::size_t height = static_cast<std::size_t>(size.height());
-  std::vector<float> density(static_cast<std::size_t>(size.width()) * height, 0.0F);
-  const int gap_count = static_cast<int>(gaps.size());
-  const int every = thickness > 0.0F ? 2 : 1;
+LineDensity::LineDensity(std::size_t gap_count, float thickness, const QSize& size)
+    : gap_count_(static_cast<int>(gap_count)),
+      every_(thickness > 0.0F ? 2 : 1),
+      band_(std::max(1.0F, thickness * static_cast<float>(size.height()))),
+      size_(size.expandedTo({1, 1})),
+      density_(static_cast<std::size_t>(size_.width()) * static_cast<std::size_t>(size_.height()),
+               0) {}
+
+// Two threads share the gaps: each writes columns of its own.
+void LineDensity::add(const std::vector<std::vector<Bundle>>& gaps) {
+  const std::size_t height = static_cast<std::size_t>(size_.height());
   const auto draw = [&](int first) {
-    std::vector<float> steps(height + 1, 0.0F);
-    for (int gap = first; gap < gap_count; gap += 2) {
-      const int left = size.width() * gap / gap_count;
-      const int right = size.width() * (gap + 1) / gap_count;
-      const Lines lines =
-          lines_of(gaps[static_cast<std::size_t>(gap)], thickness, right - left, size.height());
-      for (int x = left; x < right; x += every) {
-        float* const column = &density[static_cast<std::size_t>(x) * height];
-        add_column(lines, static_cast<float>(x - left) + 0.5F * static_cast<float>(every), steps,
-                   column);
-        if (every > 1 && x + 1 < right) {
-          std::copy(column, column + height, column + height);
-        }
+    std::vector<std::int32_t> steps(height + 1, 0);
+    for (int gap = first; gap < gap_count_; gap += 2) {
+      const int left = left_of(gap), right = left_of(gap + 1);
+      const std::vector<Bundle>& bundles = gaps[static_cast<std::size_t>(gap)];
+      const Lines lines = lines_of(bundles, band_, right - left, size_.height());
+      for (int x = left; x < right && !bundles.empty(); x += every_) {
+        add_column(lines, static_cast<float>(x - left) + 0.5F * static_cast<float>(every_), steps,
+                   &density_[static_cast<std::size_t>(x) * height]);
       }
     }
   };
   std::future<void> odd = std::async(std::launch::async, draw, 1);
   draw(0);
   odd.get();
-  return toned(density, size, color);
+}
+
+// The column that holds the densities of each.
+std::vector<std::size_t> LineDensity::drawn_columns() const {
+  std::vector<std::size_t> columns;
+  for (int gap = 0; gap < gap_count_; ++gap) {
+    for (int x = left_of(gap); x < left_of(gap + 1); ++x) {
+      columns.push_back(static_cast<std::size_t>(x - (x - left_of(gap)) % every_));
+    }
+  }
+  return columns;
+}
+
+// A block of columns at a time, so that neighbouring pixels are written together.
+QImage LineDensity::toned(const QColor& color) const {
+  const float most = static_cast<float>(*std::max_element(density_.begin(), density_.end()));
+  const Tones tones(std::max(1.0F, most / band_), color);
+  QImage image(size_, QImage::Format_ARGB32_Premultiplied);
+  QRgb* const pixels = reinterpret_cast<QRgb*>(image.bits());
+  const std::size_t stride = static_cast<std::size_t>(image.bytesPerLine()) / sizeof(QRgb);
+  const std::size_t height = static_cast<std::size_t>(size_.height());
+  const std::vector<std::size_t> columns = drawn_columns();
+  const float per_line = 1.0F / band_;
+  const auto tone = [&](std::size_t first, std::size_t last) {
+    constexpr std::size_t kBlock = 16;
+    for (std::size_t block = first; block < last; block += kBlock) {
+      const std::size_t end = std::min(last, block + kBlock);
+      for (std::size_t y = 0; y < height; ++y) {
+        for (std::size_t x = block; x < end; ++x) {
+          const std::int32_t lines = density_[columns[x] * height + y];
+          pixels[y * stride + x] =
+              lines > 0 ? tones.at(static_cast<float>(lines) * per_line) : qRgba(0, 0, 0, 0);
+        }
+      }
+    }
+  };
+  std::future<void> right =
+      std::async(std::launch::async, tone, columns.size() / 2, columns.size());
+  tone(0, columns.size() / 2);
+  right.get();
+  return image;
 }
 
 }  // namespace versieve::gui

@@ -5,6 +5,7 @@
 
 #include <QColor>
 #include <QImage>
+#include <QSize>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,13 +37,33 @@ class PairCounts {
 // What is drawn between two axes, in parts of the height: lines from a to b, so many at once.
 struct Bundle {
   float from = 0.0F, to = 0.0F;  // 0 at the low end, 1 at the high one
-  float weight = 1.0F;
+  std::int32_t weight = 1;       // below 0: lines that go
 };
-std::vector<Bundle> bundles_of(std::span<const std::int32_t> pair_counts);
+// The bands between bins whose counts differ, by how much; `before` empty: there were none.
+std::vector<Bundle> changed_bundles(std::span<const std::int32_t> before,
+                                    std::span<const std::int32_t> after);
 
-// One picture of the width of all gaps together. [gap] = bundles; thickness: of a bundle, of the
-// height. The colour's alpha is that of the densest place.
-QImage draw_bundles(const std::vector<std::vector<Bundle>>& gaps, float thickness,
-                    const QSize& size, const QColor& color);
+// How many lines pass each pixel of the gaps between neighbouring axes, as whole numbers, so that
+// what goes leaves nothing behind.
+class LineDensity {
+ public:
+  // thickness: of a line, of the height; 0: a pixel. A band is as wide as its bin is high, so that
+  // every other column of pixels is enough.
+  LineDensity(std::size_t gap_count, float thickness, const QSize& size);
+
+  void add(const std::vector<std::vector<Bundle>>& gaps);  // [gap]
+  // The colour's alpha is that of the densest place.
+  QImage toned(const QColor& color) const;
+
+ private:
+  int left_of(int gap) const { return size_.width() * gap / gap_count_; }
+  std::vector<std::size_t> drawn_columns() const;
+
+  int gap_count_;
+  int every_;   // of so many columns one is drawn
+  float band_;  // pixels
+  QSize size_;
+  std::vector<std::int32_t> density_;  // [column, row from above]
+};
 
 }  // namespace versieve::gui
