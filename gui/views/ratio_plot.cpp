@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "gui/models/numbers.h"
+#include "gui/views/plot_frame.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -56,8 +57,8 @@ RatioPlot::RatioPlot(const ComparisonRows& rows, QWidget* parent) : QWidget(pare
   connect(&rows, &QAbstractItemModel::modelReset, this, &RatioPlot::take_rows);
 }
 
-QRectF RatioPlot::plotArea() const {
-  return QRectF(rect().adjusted(kLeft, kTop, -kRight, -kBottom));
+QRect RatioPlot::plotArea() const {
+  return rect().adjusted(kLeft, kTop, -kRight, -kBottom);
 }
 
 QString RatioPlot::unit() const {
@@ -111,7 +112,7 @@ QPointF RatioPlot::placeOf(int row) const {
   if (!base_axis_.holds(base) || !ratio_axis_.holds(r.ratio)) {
     return {};
   }
-  const QRectF area = plotArea();
+  const QRect area = plotArea();
   return {area.left() + base_axis_.place(base) * area.width(),
           area.bottom() - ratio_axis_.place(r.ratio) * area.height()};
 }
@@ -175,35 +176,16 @@ void RatioPlot::keyPressEvent(QKeyEvent* event) {
 }
 
 void RatioPlot::draw_axes(QPainter& painter) const {
-  const QRectF area = plotArea();
-  QFont small = font();
-  small.setPixelSize(theme::kSmallPixels);
-  painter.setFont(small);
-  for (const Tick& tick : base_axis_.ticks(std::max(2, static_cast<int>(area.width()) / 90))) {
-    const double x = area.left() + base_axis_.place(tick.value) * area.width();
-    painter.setPen(theme::colors().grid);
-    painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(x - 40, area.bottom() + 3, 80, 16), Qt::AlignHCenter, tick.text);
-  }
-  for (const Tick& tick : ratio_axis_.ticks(std::max(2, static_cast<int>(area.height()) / 32))) {
-    const double y = area.bottom() - ratio_axis_.place(tick.value) * area.height();
-    painter.setPen(theme::colors().grid);
-    painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(0, y - 8, kLeft - 8, 16), Qt::AlignRight | Qt::AlignVCenter, tick.text);
-  }
-  painter.setPen(theme::colors().line);
-  painter.drawRect(area);
-  painter.setPen(theme::colors().ink);
   painter.setFont(font());
-  painter.drawText(QRectF(area.left(), area.bottom() + 20, area.width(), 22), Qt::AlignCenter,
-                   unit());
-  painter.drawText(QRectF(8, 6, 200, 20), Qt::AlignLeft | Qt::AlignVCenter, tr("second / first"));
+  draw_frame(painter, {.x = base_axis_,
+                       .y = ratio_axis_,
+                       .area = plotArea(),
+                       .x_title = unit(),
+                       .y_title = tr("second / first")});
 }
 
 void RatioPlot::draw_band(QPainter& painter) const {
-  const QRectF area = plotArea();
+  const QRect area = plotArea();
   const auto y_of = [&](double ratio) {
     return area.bottom() - ratio_axis_.place(ratio) * area.height();
   };

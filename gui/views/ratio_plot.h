@@ -19,7 +19,7 @@ class RatioPlot : public QWidget, public SavedView {
   void select(int row);
   int selected() const { return selected_; }
   QPointF placeOf(int row) const;  // null if it cannot be drawn
-  QRectF plotArea() const;
+  QRect plotArea() const;
   QSize minimumSizeHint() const override { return {360, 200}; }
 
  Q_SIGNALS:

@@ -5,6 +5,7 @@
 #include <QToolTip>
 #include <cmath>
 
+#include "gui/views/plot_frame.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
 
@@ -76,30 +77,18 @@ QPointF ReportPlot::place_of(const engine::PlotPoint& point) const {
 }
 
 void ReportPlot::draw_axes(QPainter& painter) const {
-  const QRect in = area();
+  painter.setFont(font());
+  draw_frame(painter, {.x = x_axis_,
+                       .y = y_axis_,
+                       .area = area(),
+                       .x_title = with_micro(QString::fromStdString(plot_.x.title)),
+                       .y_title = {},
+                       .x_gap = 70,
+                       .y_gap = 36,
+                       .marks_zero = plot_.y.symmetric});
   QFont small = font();
   small.setPixelSize(theme::kSmallPixels);
   painter.setFont(small);
-  for (const Tick& tick : x_axis_.ticks(std::max(2, in.width() / 70))) {
-    const double x = in.left() + x_axis_.place(tick.value) * in.width();
-    painter.setPen(theme::colors().grid);
-    painter.drawLine(QPointF(x, in.top()), QPointF(x, in.bottom()));
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(x - 40, in.bottom() + 3, 80, 16), Qt::AlignHCenter, tick.text);
-  }
-  for (const Tick& tick : y_axis_.ticks(std::max(2, in.height() / 36))) {
-    const double y = in.bottom() - y_axis_.place(tick.value) * in.height();
-    painter.setPen(plot_.y.symmetric && tick.value == 0.0 ? theme::colors().quiet_ink
-                                                          : theme::colors().grid);
-    painter.drawLine(QPointF(in.left(), y), QPointF(in.right(), y));
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(0, y - 8, kLeft - 6, 16), Qt::AlignRight | Qt::AlignVCenter, tick.text);
-  }
-  painter.setPen(theme::colors().line);
-  painter.drawRect(in);
-  painter.setPen(theme::colors().quiet_ink);
-  painter.drawText(QRect(in.left(), in.bottom() + 20, in.width(), 18), Qt::AlignCenter,
-                   with_micro(QString::fromStdString(plot_.x.title)));
   painter.setPen(theme::colors().ink);
   painter.drawText(QRect(8, 3, width() - 16, kTop - 6),
                    Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap,

@@ -8,6 +8,7 @@
 #include "gui/models/numbers.h"
 #include "gui/models/pareto.h"
 #include "gui/models/point_column.h"
+#include "gui/views/plot_frame.h"
 #include "gui/views/point_card.h"
 #include "gui/views/point_density.h"
 #include "gui/views/theme.h"
@@ -273,32 +274,12 @@ void Scatter::draw_base() {
 }
 
 void Scatter::draw_axes(QPainter& painter) const {
-  const QRect area = plotArea();
-  QFont small = font();
-  small.setPixelSize(theme::kSmallPixels);
-  painter.setFont(small);
-  for (const Tick& tick : x_axis_.ticks(std::max(2, area.width() / 90))) {
-    const double x = area.left() + x_axis_.place(tick.value) * area.width();
-    painter.setPen(theme::colors().grid);
-    painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(x - 40, area.bottom() + 4, 80, 16), Qt::AlignHCenter, tick.text);
-  }
-  for (const Tick& tick : y_axis_.ticks(std::max(2, area.height() / 32))) {
-    const double y = area.bottom() - y_axis_.place(tick.value) * area.height();
-    painter.setPen(theme::colors().grid);
-    painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(0, y - 8, kLeft - 8, 16), Qt::AlignRight | Qt::AlignVCenter, tick.text);
-  }
-  painter.setPen(theme::colors().line);
-  painter.drawRect(area);
-  painter.setPen(theme::colors().ink);
   painter.setFont(font());
-  painter.drawText(QRect(area.left(), area.bottom() + 20, area.width(), 22), Qt::AlignCenter,
-                   axis_title(column_at(columns_.x), has_other_lengths_));
-  painter.drawText(QRect(8, 6, kLeft + 200, 20), Qt::AlignLeft | Qt::AlignVCenter,
-                   axis_title(column_at(columns_.y), has_other_lengths_));
+  draw_frame(painter, {.x = x_axis_,
+                       .y = y_axis_,
+                       .area = plotArea(),
+                       .x_title = axis_title(column_at(columns_.x), has_other_lengths_),
+                       .y_title = axis_title(column_at(columns_.y), has_other_lengths_)});
 }
 
 // From right to left: colours, then what hollow marks are where there are any.
