@@ -15,6 +15,7 @@
 #include "gui/models/plain_words.h"
 #include "gui/models/point_column.h"
 #include "gui/models/point_text.h"
+#include "gui/views/decimal_cells.h"
 #include "gui/views/table.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
@@ -26,14 +27,14 @@ namespace {
 const QString kSortSign = QStringLiteral(" \u25b4");  // a title needs room for it
 constexpr int kHeaderPadding = 20;
 // Rows of the point under the pointer in any view and of pinned ones stand out.
-class PointRow : public QStyledItemDelegate {
+class PointRow : public DecimalCells {
  public:
   PointRow(const Document& document, const PointTable& points, QObject* parent)
-      : QStyledItemDelegate(parent), document_(document), points_(points) {}
+      : DecimalCells(parent), document_(document), points_(points) {}
 
  protected:
   void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
-    QStyledItemDelegate::initStyleOption(option, index);
+    DecimalCells::initStyleOption(option, index);
     const int point = points_.pointAt(index.row());
     const std::vector<int>& pins = document_.pins();
     if (point == document_.hovered()) {

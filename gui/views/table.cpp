@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "gui/models/plain_words.h"
+#include "gui/views/decimal_cells.h"
 
 namespace versieve::gui {
 namespace {
@@ -98,6 +99,7 @@ void style_table(QTableView& table) {
   table.setShowGrid(false);
   table.setAlternatingRowColors(true);
   table.setWordWrap(false);
+  table.setItemDelegate(new DecimalCells(&table));
   table.verticalHeader()->hide();
   table.verticalHeader()->setDefaultSectionSize(24);
   table.horizontalHeader()->setHighlightSections(false);
