@@ -122,6 +122,41 @@ class MeasurePageTest : public QObject {
     QVERIFY(page().startButton().isEnabled());
   }
 
+  // With the real command: a sweep of many points is cancelled in its midst. What it had stored
+  // stays, the file is whole, and starting again measures the others alone.
+  void aCancelledSweepKeepsItsPointsAndGoesOn() {
+    QFile sweep(folder_.filePath("many.json"));
+    QVERIFY(sweep.open(QIODevice::WriteOnly));
+    sweep.write(R"({"name": "many", "grids": [
+        {"workload": "attention", "model": "nsa-1b",
+         "context_len": [4096, 8192, 12288, 16384, 20480, 24576], "draft": ["d5k4n16", "d5k4n32"],
+         "group": ["c1", "c8e"], "layer": ["refresh", "reuse"], "overlap": [0.5, 0.8]}]})");
+    sweep.close();
+    constexpr int kAll = 6 * 2 * 2 * 2 * 2;
+    const QString path = folder_.filePath("cancelled.db");
+    page().job().setCurrentIndex(1);
+    page().addSweep(sweep.fileName());
+    page().machine().setCurrentIndex(
+        page().machine().findData(QStringList{"--backend", "sim", "--hardware", "h100-sxm"}));
+    QTest::keyClicks(&page().database(), path);
+    QTest::mouseClick(&page().startButton(), Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(page().bar().value() >= 2 || !page().run().isRunning(), kWaitMs);
+    QVERIFY2(page().run().isRunning(), "it was over before it could be cancelled");
+    QTest::mouseClick(&page().cancelButton(), Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(!page().run().isRunning(), kWaitMs);
+    QVERIFY2(page().told().text().startsWith("Cancelled after"), qPrintable(page().told().text()));
+    const auto stored = [&path] {
+      return static_cast<int>(read_snapshot(path)->overview.points.size());
+    };
+    const int kept = stored();
+    QVERIFY2(kept >= 2 && kept < kAll, qPrintable(QString::number(kept)));
+    QTRY_COMPARE_WITH_TIMEOUT(window_->pointsPage().points().rowCount(), kept, kWaitMs);
+    QTest::mouseClick(&page().startButton(), Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(!page().run().isRunning(), 5 * kWaitMs);
+    QVERIFY2(page().run().succeeded(), qPrintable(page().run().said()));
+    QCOMPARE(stored(), kAll);
+  }
+
   void whatFailsIsSaidAndTheAppGoesOn() {
     page().job().setCurrentIndex(2);
     page().database().setText(folder_.filePath("none.db"));
