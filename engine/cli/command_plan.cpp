@@ -2,10 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
+#include <set>
+#include <sstream>
 
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/plan/given_schedules.h"
+#include "engine/analyse/plan/given_systems.h"
 #include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/plan/table_file.h"
@@ -25,15 +28,16 @@ constexpr double kHoldout = 0.2;
 
 struct Options {
   std::string database, fit, device, hardware, model, out;
-  std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
+  std::optional<std::string> classes, buckets, baseline;  // an empty text is not an absent one
   std::optional<std::string> pair, prior, guard, concurrency, objective;
   std::optional<double> itl_ms;
   std::string pair_database;
-  std::optional<double> rate, max_loss;
+  std::optional<double> rate, max_loss, bandwidth;
   std::optional<std::int64_t> draft_vocab;
   std::int64_t requests = kUsualRequests;
   double temperature = 0.0;
   std::vector<std::string> schedules, borrow;
+  engine::GivenSystems systems;
 
   // Where acceptance and a pair's own points are looked for; may be empty.
   const std::string& evidence_database() const {
@@ -62,14 +66,24 @@ void set_concurrency(const Options& options, PlanOptions& out) {
   out.itl_ms = options.itl_ms;
 }
 
+// In the order in which a table lists them, each once.
+std::vector<PrecisionClass> classes_of(const std::string& names) {
+  std::set<PrecisionClass> classes;
+  std::istringstream in(names + ",");
+  for (std::string name; std::getline(in, name, ',');) {
+    classes.insert(parse_class(name));
+  }
+  return {classes.begin(), classes.end()};
+}
+
 PlanOptions plan_options(const Options& options) {
   PlanOptions out;
   set_concurrency(options, out);
   if (options.buckets) {
     out.buckets = parse_buckets(*options.buckets);
   }
-  if (options.precision) {
-    out.classes = {parse_class(*options.precision)};
+  if (options.classes) {
+    out.classes = classes_of(*options.classes);
   }
   if (options.guard) {
     out.guard = with_constants(out.guard, *options.guard);
@@ -89,6 +103,7 @@ PlanOptions plan_options(const Options& options) {
     throw Error(ExitCode::kUsage, engine::formatted("--temperature takes 0 to %g, 0 for greedy",
                                                     engine::kMostTemperature));
   }
+  out.systems = engine::planned_systems(options.systems);
   return out;
 }
 
@@ -161,7 +176,9 @@ Answer run_plan(const Options& options) {
         "--model");
   }
   FittedModel fit = fitted_model(options, machine ? machine->key : std::string());
-  const HardwareSpec hardware = machine ? *machine : engine::load_hardware(fit.hardware_key);
+  const HardwareSpec built = machine ? *machine : engine::load_hardware(fit.hardware_key);
+  const HardwareSpec hardware =
+      options.bandwidth ? engine::with_bandwidth(built, *options.bandwidth) : built;
   engine::PlanGrounds grounds =
       plan_grounds(pair, borrowed, options.evidence_database(), fit.device);
   grounds.unused = engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate,
@@ -170,7 +187,7 @@ Answer run_plan(const Options& options) {
   fit.temperature = options.temperature;
   wanted = engine::follow_pair(grounds, fit,
                                {.buckets = options.buckets.has_value(),
-                                .classes = options.precision.has_value(),
+                                .classes = options.classes.has_value(),
                                 .schedules = !options.schedules.empty(),
                                 .baseline = options.baseline.has_value()},
                                std::move(wanted));
@@ -198,6 +215,9 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--device", options->device, "part of the measured device's name");
   app.add_option("--hardware", options->hardware,
                  "machine to plan for: catalogue key or JSON file; the measured one if left out");
+  app.add_option("--bandwidth", options->bandwidth,
+                 "of its memory in TB/s, in the place of the machine's own: one that nobody has "
+                 "built");
   app.add_option("--model", options->model,
                  "geometry of the pair: nsa-1b, nsa-8b, demo, each also with its draft's tokens "
                  "(nsa-1b:v32000); the folder of a trained pair, sparse or dense; or the name or "
@@ -206,7 +226,7 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--draft-vocab", options->draft_vocab,
                  "tokens that the draft can propose; what the pair says, and of a geometry 32000 "
                  "as published EAGLE-3 drafts for Llama 3, if left out");
-  app.add_option("--class", options->precision, "only this precision class");
+  app.add_option("--class", options->classes, "only this precision class, or these with commas");
   app.add_option("--buckets", options->buckets,
                  "context ranges, as 0-4096,4096-8192; 4096 tokens each up to 16384, and of a "
                  "pair's folder to its positions, if left out");
@@ -243,6 +263,9 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--temperature", options->temperature,
                  "that the texts are sampled at, one that acceptance was measured at (profile "
                  "--temperature); 0, greedily, if left out");
+  for (const engine::SystemOption& option : engine::system_options()) {
+    app.add_option(option.flag, options.get()->systems.*option.given, option.help);
+  }
   app.add_option("--requests", options->requests,
                  "how many requests the intervals are of: the mean over so many texts lies in them "
                  "9 times of 10; " +

@@ -11,7 +11,7 @@ namespace versieve {
 namespace {
 
 // The grid of an NSA target, each draft once: groups and orders are of blocks.
-std::vector<Strategy> dense_space(const LlmShape& target) {
+std::vector<Strategy> dense_space(const LlmShape& target, const SystemSettings& settings) {
   std::vector<Strategy> space;
   for (Strategy s : enumerate_space(target, {"F*"})) {
     if (s.group_size == 1 && s.order == Traversal::kBfs) {
@@ -23,7 +23,7 @@ std::vector<Strategy> dense_space(const LlmShape& target) {
     s.attention = AttentionMethod::kDense;
     space.push_back(s);
   }
-  add_self_drafted(space);
+  add_self_drafted(settings, space);
   return space;
 }
 
@@ -67,7 +67,7 @@ Candidates dense_candidates(const LlmShape& target, const PlanOptions& options) 
   Candidates out;
   std::vector<Strategy>& runnable = out.strategies.emplace_back();
   std::map<std::string, std::int64_t> reasons;
-  for (const Strategy& s : dense_space(target)) {
+  for (const Strategy& s : dense_space(target, options.systems)) {
     out.enumerated += 1;
     const std::string reason = refusal_of(s, target, options);
     if (reason.empty()) {
@@ -88,7 +88,7 @@ Candidates dense_candidates(const LlmShape& target, const PlanOptions& options) 
 
 std::vector<Strategy> systems_of(PrecisionClass precision, const LlmShape& target,
                                  const PlanOptions& options) {
-  std::vector<Strategy> all = system_space(precision);
+  std::vector<Strategy> all = system_space(precision, options.systems);
   if (target.attention == AttentionKind::kNsa) {
     // Of its dense sibling a plan holds an indexer where somebody measured what it loses.
     std::erase_if(all, [&](const Strategy& s) {

@@ -125,6 +125,7 @@ class Planner {
     table_.runnable = candidates_.runnable;
     table_.excluded = candidates_.excluded;
     table_.max_loss = options_.loss.most_nats;
+    table_.systems = options_.systems;
     table_.provenance_note = origin_of(fit, hardware);
     if (is_dense_) {
       describe_dense();
@@ -162,6 +163,7 @@ class Planner {
   void limit_systems() {
     for (const PrecisionClass precision : options_.classes) {
       const std::vector<Strategy> all = versieve::systems_of(precision, target_, options_);
+      require_measured_shares(all);
       const WithinLoss within = within_loss(all, options_);
       std::vector<Strategy>& kept = systems_of_[static_cast<std::size_t>(precision)];
       kept = kept_of(all, within);
@@ -197,6 +199,18 @@ class Planner {
            " is empty: sampling=sigmoid ranks where its sampler is faster than the exact one, and "
            "of no planned chain it is; of the longest, " +
            slowest_sigmoids_->text() + ", " + systems_.sampler_times(*slowest_sigmoids_).text();
+  }
+
+  // A share that somebody asks for and nobody measured is said, not left out.
+  void require_measured_shares(const std::vector<Strategy>& tuples) const {
+    const std::vector<double> usual = SystemSettings{}.specattn_shares;
+    std::string why;
+    for (const Strategy& s : tuples) {
+      if (chooses_tokens(s) && std::find(usual.begin(), usual.end(), s.specattn_p) == usual.end() &&
+          !system_evidence(s, fit_, options_.buckets[0].low + 1, why)) {
+        throw Error(ExitCode::kAnswerNo, s.text() + " cannot be planned: " + why);
+      }
+    }
   }
 
   // By hashes alone, so that no plan counts another pair's numbers among the pair's own.

@@ -14,6 +14,7 @@
 #include "model/plan/memory_need.h"
 #include "model/plan/request_intervals.h"
 #include "model/plan/runtime_guard.h"
+#include "model/plan/system_settings.h"
 #include "model/words/evaluation.h"
 #include "model/words/pair_id.h"
 
@@ -45,6 +46,7 @@ struct PlanOptions {
   std::vector<PrecisionClass> classes = {PrecisionClass::kStrict, PrecisionClass::kReuseOnly,
                                          PrecisionClass::kApproxOnly, PrecisionClass::kApproxReuse};
   std::vector<std::string> schedules = default_schedules();  // F* among them: the baselines'
+  SystemSettings systems;                                    // of the other systems
   std::int64_t ranks = 12;
   bool distinct = true;  // ranks are no near duplicates of one another (near_duplicates.h)
   GuardConstants guard;
@@ -170,6 +172,7 @@ struct PlanTable {
   std::int64_t runnable = 0;
   std::vector<ExclusionCount> excluded;
   std::optional<double> max_loss;  // LossTerms::most_nats
+  SystemSettings systems;          // that tuples of the other systems have
   std::vector<ContextBucket> buckets;
   std::vector<PrecisionClass> classes;
   GuardConstants guard;

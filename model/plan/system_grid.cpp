@@ -9,11 +9,7 @@
 namespace versieve {
 namespace {
 
-constexpr std::int64_t kKeyBlocks[] = {16, 32, 64};
-constexpr double kActiveRatios[] = {0.02, 0.05, 0.1, 0.2};
-constexpr std::int64_t kPeriods[] = {16, 32, 64, 128};
 constexpr std::int64_t kSelfChains[] = {3, 7, 15, 31};
-constexpr double kShares[] = {0.9, 0.95, 0.97, 0.99};
 constexpr std::int64_t kChains[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
 // Of an indexer: tokens chosen, and what a draft head grows beside chains.
 constexpr std::int64_t kIndexed[] = {512, 1024, 2048, 4096};
@@ -35,14 +31,14 @@ Strategy chain(AttentionMethod attention, std::int64_t depth) {
   return s;
 }
 
-void add_resa(bool rectified, std::vector<Strategy>& space) {
-  for (const std::int64_t block : kKeyBlocks) {
-    for (const double ratio : kActiveRatios) {
+void add_resa(bool rectified, const SystemSettings& settings, std::vector<Strategy>& space) {
+  for (const std::int64_t block : settings.resa_key_blocks) {
+    for (const double ratio : settings.resa_active_ratios) {
       if (!rectified) {
         space.push_back(resa(block, ratio, 0));
         continue;
       }
-      for (const std::int64_t period : kPeriods) {
+      for (const std::int64_t period : settings.resa_periods) {
         space.push_back(resa(block, ratio, period));
       }
     }
@@ -85,9 +81,9 @@ LlmShape dense_sibling(const LlmShape& target) {
   return dense;
 }
 
-void add_self_drafted(std::vector<Strategy>& space) {
+void add_self_drafted(const SystemSettings& settings, std::vector<Strategy>& space) {
   std::vector<Strategy> steps;
-  add_resa(false, steps);
+  add_resa(false, settings, steps);
   for (const Strategy& step : steps) {
     for (const std::int64_t depth : kSelfChains) {
       Strategy s = chain(AttentionMethod::kDense, depth);
@@ -102,19 +98,20 @@ void add_self_drafted(std::vector<Strategy>& space) {
 Strategy agreement_of(const Strategy& strategy) {
   Strategy out = drafting_steps(strategy);
   out.sampling.reset();
-  const auto period = std::find_if(std::begin(kPeriods), std::end(kPeriods) - 1,
+  const std::vector<std::int64_t> periods = SystemSettings{}.resa_periods;  // that are measured
+  const auto period = std::find_if(periods.begin(), periods.end() - 1,
                                    [&](std::int64_t f) { return f >= strategy.draft.nodes; });
   out.resa_rectify_every = *period;
   return out;
 }
 
-std::vector<Strategy> system_space(PrecisionClass precision) {
+std::vector<Strategy> system_space(PrecisionClass precision, const SystemSettings& settings) {
   std::vector<Strategy> space;
   if (precision == PrecisionClass::kSparseRectified) {
-    add_resa(true, space);
+    add_resa(true, settings, space);
   } else if (precision == PrecisionClass::kSparse) {
-    add_resa(false, space);
-    for (const double share : kShares) {
+    add_resa(false, settings, space);
+    for (const double share : settings.specattn_shares) {
       for (const std::int64_t depth : kChains) {
         Strategy s = chain(AttentionMethod::kSpecAttn, depth);
         s.specattn_p = share;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cost/fitted_model.h"
+#include "model/plan/system_settings.h"
 #include "model/words/strategy.h"
 
 namespace versieve {
@@ -13,12 +14,12 @@ namespace versieve {
 // Dense attention in the place of NSA, all else the same: "dense-1b" for "nsa-1b". Of a dense
 // target itself.
 LlmShape dense_sibling(const LlmShape& target);
-// Sparse+Rectify: ReSA over its block sizes, ratios and periods. Sparse: the same without
+// Sparse+Rectify: ReSA over the block sizes, ratios and periods. Sparse: the same without
 // rectification, SpecAttn over shares and chains, a token-level indexer over numbers of tokens,
 // chains and trees. Approx-sampling: chains of the target itself.
-std::vector<Strategy> system_space(PrecisionClass precision);
+std::vector<Strategy> system_space(PrecisionClass precision, const SystemSettings& settings = {});
 // Self-speculation of a dense target, over the settings of ReSA and chains.
-void add_self_drafted(std::vector<Strategy>& space);
+void add_self_drafted(const SystemSettings& settings, std::vector<Strategy>& space);
 // ReSA that keeps the tokens which dense attention would choose as often as a strategy that drafts
 // for itself: of the least period that a plan goes over and that is no shorter than its steps.
 Strategy agreement_of(const Strategy& strategy);

@@ -245,6 +245,20 @@ TEST_CASE("plans differ by class, buckets and machine as asked") {
         std::string::npos);
 }
 
+TEST_CASE("a plan is of several classes, and of a machine whose memory nobody has built") {
+  const test::CommandResult both = test::run_versieve(
+      "plan --json --class Approx-only,Strict,Strict --bandwidth 8" + db_option());
+  CAPTURE(both.err);
+  REQUIRE(both.code == 0);
+  const nlohmann::json table = nlohmann::json::parse(both.out);
+  CHECK(table["classes"] == nlohmann::json::array({"Strict", "Approx-only"}));
+  CHECK(table["hardware"] == "h200-sxm at 8.0 TB/s");
+  CHECK(table["provenance"]["scaled"] == true);
+  const test::CommandResult own = test::run_versieve("plan --json --class Strict" + db_option());
+  CHECK(table["entries"][0]["throughput"].get<double>() >
+        nlohmann::json::parse(own.out)["entries"][0]["throughput"].get<double>());
+}
+
 TEST_CASE("a plan takes the schedule that calibrate found, by its file or its text") {
   const fs::path shipped = VERSIEVE_SOURCE_DIR "/engine/demo/nsa_schedule.json";
   const fs::path fit = world().file("shipped_fit.json");
@@ -397,6 +411,15 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   test::check_refused("plan --hardware h200-sxm --class Loose" + db, 2, "Approx+Reuse");
   test::check_refused("plan --hardware h200-sxm --buckets 8-4" + db, 2, "ascending");
   test::check_refused("plan --hardware h200-sxm --class ''" + db, 2, "the classes are Strict");
+  test::check_refused("plan --class Strict,,Sparse" + db, 2, "the classes are Strict");
+  test::check_refused("plan --bandwidth 8000" + db, 2, "8000 TB/s cannot be");
+  test::check_refused("plan --bandwidth fast" + db, 2, "--bandwidth");
+  test::check_refused("plan --resa-ratio 2" + db, 2, "--resa-ratio (ReSA p) takes a share");
+  test::check_refused("plan --resa-block-size ''" + db, 2, "takes tokens, 1 to 262144");
+  test::check_refused("plan --resa-rectify 0" + db, 2, "--resa-rectify (ReSA f) takes steps");
+  test::check_refused("plan --specattn-mass 0.9,x" + db, 2, "not 'x'");
+  test::check_refused("plan --class Sparse --specattn-mass 0.96" + db, 1,
+                      "specattn:p0.96/d1k1n2/bfs/c1/F* cannot be planned: what share");
   test::check_refused("plan --hardware h200-sxm --buckets ''" + db, 2, "write 0-4096");
   test::check_refused("plan --hardware h200-sxm --baseline ''" + db, 2, "strategy ''");
   test::check_refused("plan --hardware h200-sxm --model nsa-9b" + db, 2, "nsa-1b");

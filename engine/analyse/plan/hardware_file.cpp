@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "engine/io/formatted.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
 #include "model/words/hardware_limits.h"
@@ -202,6 +203,25 @@ std::string hardware_json(const HardwareSpec& spec) {
                                    {"verified", each.figure.verified}};
   }
   return file.dump(2) + "\n";
+}
+
+HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
+  const double gigabytes = terabytes_per_s * 1000.0;
+  const HardwareLimits limits = limits_of(HardwareField::kRawBandwidthGbps);
+  if (!(gigabytes >= limits.low && gigabytes <= limits.high)) {
+    throw Error(ExitCode::kUsage,
+                formatted("a memory bandwidth of %g TB/s cannot be (%g to %g)", terabytes_per_s,
+                          limits.low / 1000.0, limits.high / 1000.0));
+  }
+  spec.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)] = {
+      .value = gigabytes, .source = "asked for", .verified = false};
+  const bool is_round =
+      std::fabs(10.0 * terabytes_per_s - std::round(10.0 * terabytes_per_s)) < 1e-6;
+  const std::string label = formatted(" at %.*f TB/s", is_round ? 1 : 2, terabytes_per_s);
+  spec.key += label;
+  spec.name += label;
+  spec.measured.clear();
+  return spec;
 }
 
 }  // namespace versieve::engine

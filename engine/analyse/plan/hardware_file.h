@@ -16,5 +16,8 @@ namespace versieve::engine {
 // a catalogue's machine for another one. Throws Error: 2 for an unknown key, 3 for a wrong file.
 HardwareSpec load_hardware(const std::string& key_or_path);
 std::string hardware_json(const HardwareSpec& spec);
+// A machine that nobody has built: the same with another DRAM bandwidth, which its key and name
+// say; nothing measured is taken for it. Throws Error(kUsage) for one that no machine has.
+HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s);
 
 }  // namespace versieve::engine

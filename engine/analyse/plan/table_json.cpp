@@ -136,6 +136,12 @@ ordered_json provenance_of(const PlanTable& t) {
                       {"tuples_runnable", t.runnable},
                       {"excluded", excluded},
                       {"max_loss_nats", t.max_loss ? ordered_json(*t.max_loss) : nullptr}};
+  if (t.systems != SystemSettings{}) {
+    out["systems"] = {{"resa_block_sizes", t.systems.resa_key_blocks},
+                      {"resa_ratios", t.systems.resa_active_ratios},
+                      {"resa_periods", t.systems.resa_periods},
+                      {"specattn_masses", t.systems.specattn_shares}};
+  }
   if (t.sources) {
     out["sources"] = sources_of(t);
   }

@@ -167,6 +167,13 @@ class Reader {
     if (p.contains("max_loss_nats") && !p.at("max_loss_nats").is_null()) {
       t.max_loss = p.at("max_loss_nats").get<double>();
     }
+    if (p.contains("systems")) {  // where they are not the usual ones
+      const json& systems = p.at("systems");
+      systems.at("resa_block_sizes").get_to(t.systems.resa_key_blocks);
+      systems.at("resa_ratios").get_to(t.systems.resa_active_ratios);
+      systems.at("resa_periods").get_to(t.systems.resa_periods);
+      systems.at("specattn_masses").get_to(t.systems.specattn_shares);
+    }
   }
 
   // Tables older than it do not say it.

@@ -55,7 +55,7 @@ std::string counts_text(const PlanTable& t) {
   std::size_t others = 0;
   for (const PrecisionClass precision : t.classes) {
     const bool is_other = precision >= PrecisionClass::kSparseRectified;
-    others += is_other ? system_space(precision).size() : 0;
+    others += is_other ? system_space(precision, t.systems).size() : 0;
   }
   return std::to_string(t.runnable) + " of " + std::to_string(t.enumerated) +
          (is_of_dense_target(t) ? " tuples of dense attention can run"

@@ -3,6 +3,7 @@
 #include "engine/analyse/plan/hardware_file.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -163,5 +164,19 @@ TEST_CASE("every machine of the catalogue is written and read back as it is") {
     CAPTURE(entry.key);
     const std::string text = hardware_json(entry);
     CHECK(hardware_json(load_hardware(written("entry.json", text))) == text);
+  }
+}
+
+TEST_CASE("a machine with another bandwidth says so, and nothing measured is taken for it") {
+  HardwareSpec built = hardware_by_key("h200-sxm");
+  built.measured.push_back({"read_rate", {.value = 4600.0, .source = "here", .verified = true}});
+  const HardwareSpec turned = with_bandwidth(built, 8.0);
+  CHECK(turned.key == "h200-sxm at 8.0 TB/s");
+  CHECK(turned.raw_bandwidth() == Approx(8e12));
+  CHECK(turned.measured.empty());
+  CHECK(with_bandwidth(built, 8.25).name == built.name + " at 8.25 TB/s");
+  for (const double wrong : {0.0, -1.0, 8e6, std::nan("")}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(with_bandwidth(built, wrong), Error);
   }
 }

@@ -107,6 +107,19 @@ TEST_CASE("a table comes back from JSON as it went") {
   CHECK(plan_table_json(read_plan_table(written("table.json", text))) == text);
 }
 
+TEST_CASE("a table says which settings of the other systems it goes over, where not the usual") {
+  CHECK(plan_table_json(table()).find("resa_block_sizes") == std::string::npos);
+  PlanTable t = table();
+  t.systems = {.resa_key_blocks = {32},
+               .resa_active_ratios = {0.05},
+               .resa_periods = {24},
+               .specattn_shares = {0.96}};
+  const std::string json = plan_table_json(t);
+  const PlanTable back = read_plan_table(written("systems.json", json));
+  CHECK(back.systems == t.systems);
+  CHECK(plan_table_json(back) == json);
+}
+
 TEST_CASE("a table says how many requests its intervals are of, an older one does not") {
   PlanTable t = table();
   t.requests = 4;
