@@ -173,10 +173,10 @@ const std::vector<ComparisonRows::Column>& ComparisonRows::cell_columns() {
          return fixed(rows.rows()[static_cast<std::size_t>(row)].ratio, 3);
        },
        [](Rows rows, int row) { return rows.rows()[static_cast<std::size_t>(row)].ratio; }},
-      {tr("First, tok/s"), true,
+      {tr("First, tokens/s"), true,
        [](Rows rows, int row) { return rate_text(rows.cell(row).before); },
        [](Rows rows, int row) { return rows.rows()[static_cast<std::size_t>(row)].base; }},
-      {tr("Second, tok/s"), true,
+      {tr("Second, tokens/s"), true,
        [](Rows rows, int row) { return rate_text(rows.cell(row).after); },
        [](Rows rows, int row) {
          const ComparedRow& r = rows.rows()[static_cast<std::size_t>(row)];
@@ -273,7 +273,8 @@ QVariant ComparisonRows::data(const QModelIndex& index, int role) const {
   }
   if (role == Qt::ToolTipRole) {
     const QString words =
-        areTables() ? QString() : text_in_words(basePoint(index.row()).key.strategy);
+        areTables() ? class_in_words(cell(index.row()).precision)
+                    : text_in_words(basePoint(index.row()).key.strategy);
     return words.isEmpty() ? line(index.row()) : line(index.row()) + "\n" + words;
   }
   if (role == Qt::TextAlignmentRole) {
@@ -349,7 +350,7 @@ QString ComparisonRows::line(int row) const {
   if (areTables()) {
     const ComparedCell& c = cell(row);
     const QString why = utf8(c.why);
-    return tr("%1 %2: %3, %4 then %5 tok/s%6")
+    return tr("%1 %2: %3, %4 then %5 tokens/s%6")
         .arg(bucket_text(c.bucket), QString(name_of(c.precision)), changeText(row),
              rate_text(c.before), rate_text(c.after), why.isEmpty() ? QString() : ". " + why);
   }
@@ -375,7 +376,7 @@ QString ComparisonRows::html(int row) const {
          {std::pair{tr("first"), c.before}, std::pair{tr("second"), c.after}}) {
       html += "<tr><td class='quiet' style='padding-right:12px'>" + title +
               "</td><td style='padding-right:12px'>" + winner_text(entry) +
-              "</td><td align='right'>" + rate_text(entry) + " tok/s</td></tr>";
+              "</td><td align='right'>" + rate_text(entry) + " tokens/s</td></tr>";
     }
     return html + "</table><p>" + utf8(c.why).toHtmlEscaped() + "</p>";
   }

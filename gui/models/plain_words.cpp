@@ -305,6 +305,11 @@ QString promise_of(PrecisionClass precision) {
   return {};
 }
 
+QString class_in_words(PrecisionClass precision) {
+  return QString("%1: %2. Lost against plain decoding: %3")
+      .arg(name_of(precision), promise_of(precision), loss_of(precision));
+}
+
 QString fitted_in_words(const std::string& name) {
   QStringList words = QString::fromStdString(name).split(' ');
   const QString kind = words.takeFirst();

@@ -40,6 +40,8 @@ QString compact(const QString& strategy);
 // "tree of 48 nodes, depth 7 …"; empty if the text is none that this program knows.
 QString text_in_words(const std::string& text);
 QString promise_of(PrecisionClass precision);  // in three or four words
+// "Approx-only: lossy: groups share blocks. Lost against plain decoding: …"
+QString class_in_words(PrecisionClass precision);
 // Of a fit's "decode resa", "topk radix", "sampling exact chain".
 QString fitted_in_words(const std::string& name);
 

@@ -35,6 +35,7 @@ QString bound_text(const PlanEntry& e) {
       name_of(bound));
 }
 
+constexpr int kClass = 1;
 constexpr int kStrategy = 2;
 constexpr int kInterval = 4;
 
@@ -160,6 +161,9 @@ QVariant PlanEntries::data(const QModelIndex& index, int role) const {
     case Qt::TextAlignmentRole:
       return alignment(column.is_number);
     case Qt::ToolTipRole:
+      if (index.column() == kClass) {
+        return class_in_words(entry.precision);
+      }
       return QString::fromStdString(entry.evaluation.strategy.text()) + "\n" +
              text_in_words(entry.evaluation.strategy.text()) +
              (index.column() == 0 && isTied(index.row())

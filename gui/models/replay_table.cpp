@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 
 namespace versieve::gui {
 namespace {
@@ -167,7 +168,9 @@ QVariant ReplayTable::data(const QModelIndex& index, int role) const {
     case Qt::DisplayRole:
       return text(line, index.column());
     case Qt::ToolTipRole:
-      return line.played == nullptr ? QString::fromStdString(line.gap->reason) : QString();
+      return index.column() == kClass  ? class_in_words(cell_of(line).second)
+             : line.played == nullptr ? QString::fromStdString(line.gap->reason)
+                                      : QString();
     case Qt::TextAlignmentRole:
       return alignment(kColumns[static_cast<std::size_t>(index.column())].is_number);
     case kIsPlayedRole:

@@ -342,6 +342,22 @@ QString PlanGrid::help_text(int bucket, int row) const {
   return precision ? unavailable_text(plan_->chosen, bucket, *precision) : QString();
 }
 
+// Of a cell its entry, of a row's title what the class promises.
+QString PlanGrid::helpAt(const QPoint& place) const {
+  if (const auto [bucket, row] = cell_at(place); row >= 0) {
+    return help_text(bucket, row);
+  }
+  for (int row = 0; row < row_count() && place.x() < row_title(); ++row) {
+    const QRect cell = cellRect(0, row);
+    if (place.y() >= cell.top() && place.y() <= cell.bottom()) {
+      const std::optional<PrecisionClass> precision = class_of(row);
+      return precision ? class_in_words(*precision)
+                       : tr("The fastest of the classes that are compared");
+    }
+  }
+  return {};
+}
+
 std::pair<int, int> PlanGrid::cell_at(const QPoint& place) const {
   for (int row = 0; row < row_count(); ++row) {
     for (int bucket = 0; bucket < bucket_count(); ++bucket) {
@@ -358,8 +374,7 @@ bool PlanGrid::event(QEvent* event) {
     return QWidget::event(event);
   }
   const QHelpEvent* help = static_cast<QHelpEvent*>(event);
-  const auto [bucket, row] = cell_at(help->pos());
-  QToolTip::showText(help->globalPos(), row < 0 ? QString() : help_text(bucket, row), this);
+  QToolTip::showText(help->globalPos(), helpAt(help->pos()), this);
   return true;
 }
 

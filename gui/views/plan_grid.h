@@ -27,6 +27,8 @@ class PlanGrid : public QWidget, public SavedView {
   // other is shown: its text is the draft's, so that its tokens a second compare with nobody's.
   std::vector<PrecisionClass> selectedClasses() const;
   QRect cellRect(int bucket, int row) const;
+  // What the tool tip says there.
+  QString helpAt(const QPoint& place) const;
   QSize minimumSizeHint() const override;
 
  Q_SIGNALS:

@@ -7,6 +7,7 @@
 #include <QStackedWidget>
 #include <QVBoxLayout>
 
+#include "gui/models/plain_words.h"
 #include "gui/views/choice.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/fit_wait.h"
@@ -42,6 +43,8 @@ QWidget* SensitivityPage::make_choices() {
   precision_->addItem(tr("best of the target's own"));
   for (int i = 0; i < static_cast<int>(PrecisionClass::kSparseRectified); ++i) {
     precision_->addItem(name_of(static_cast<PrecisionClass>(i)), i);
+    precision_->setItemData(precision_->count() - 1,
+                            class_in_words(static_cast<PrecisionClass>(i)), Qt::ToolTipRole);
   }
   for (int i = 0; i < kKnobCount; ++i) {
     for (QComboBox* box : {x_, y_}) {
