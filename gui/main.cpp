@@ -229,8 +229,10 @@ void set_up(Window& window, const CommandLine& line, Preferences* preferences) {
     window.plannerPage().setBandwidth(QLocale::c().toDouble(line.value(line.bandwidth)));
   }
   if (line.has(line.prior)) {
-    window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(
-        versieve::engine::read_fit(line.value(line.prior).toStdString())));
+    window.plannerPage().planner().setPrior(
+        std::make_shared<const FittedModel>(
+            versieve::engine::read_fit(line.value(line.prior).toStdString())),
+        line.value(line.prior));
   }
   if (line.has(line.compare)) {
     window.comparePage().comparer().setPaths(line.parser.positionalArguments().mid(0, 1) +

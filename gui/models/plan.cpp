@@ -1,14 +1,13 @@
 #include "gui/models/plan.h"
 
-#include <QString>
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "db/evidence.h"
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/given_schedules.h"
+#include "engine/analyse/plan/hardware_file.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -18,10 +17,17 @@ constexpr const char* kGeometries[] = {"nsa-1b", "nsa-8b", "demo"};
 
 // A database without a measured pair is planned with an imported one, else with a rate that the
 // page says is assumed.
-AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points, double temperature) {
+AcceptanceChoice other_acceptance(const std::vector<PointMeasurement>& points, double temperature) {
   const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(points, temperature);
-  return pairs.empty() ? engine::assumed_acceptance(kFirstAssumedRate, {})
-                       : engine::fit_acceptance_of(points, pairs.front().name, {}, temperature);
+  return pairs.empty() ? AcceptanceChoice{.pair = {}, .rate = kFirstAssumedRate}
+                       : AcceptanceChoice{.pair = pairs.front().name, .rate = {}};
+}
+
+AcceptanceModel chosen_acceptance(const std::vector<PointMeasurement>& points,
+                                  const AcceptanceChoice& choice, const AcceptanceModel& own,
+                                  double temperature) {
+  return choice.rate ? engine::assumed_acceptance(*choice.rate, own)
+                     : engine::fit_acceptance_of(points, choice.pair, own, temperature);
 }
 
 std::shared_ptr<const engine::FitReport> fit(const db::Evidence& evidence, const FittedModel* prior,
@@ -39,20 +45,6 @@ std::shared_ptr<const engine::FitReport> fit(const db::Evidence& evidence, const
                                  .prior = prior,
                                  .left_out = &evidence.left_out,
                                  .goes_on = &goes_on}));
-}
-
-// The key says that this machine was made up; nothing measured is taken for it.
-HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
-  HardwareValue& value = spec.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)];
-  value = {.value = terabytes_per_s * 1000.0, .source = "the app's knob", .verified = false};
-  const bool is_round =
-      std::fabs(10.0 * terabytes_per_s - std::round(10.0 * terabytes_per_s)) < 1e-6;
-  const std::string label =
-      QString::number(terabytes_per_s, 'f', is_round ? 1 : 2).toStdString() + " TB/s";
-  spec.key += " at " + label;
-  spec.name += " at " + label;
-  spec.measured.clear();
-  return spec;
 }
 
 // Classes that cannot be priced are planned too: their cells say why.
@@ -74,6 +66,7 @@ PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
     options.baseline = Strategy::parse(scope.baseline).text();
   }
   options.schedules = engine::planned_schedules(scope.schedules, target);
+  options.systems = engine::planned_systems(scope.systems);
   options.requests = scope.requests.value_or(options.requests);
   return options;
 }
@@ -167,7 +160,9 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
     engine::use_sampled(*plan.acceptance, store.path(), scope.temperature, basis->fit);
   }
   if (basis->fit.acceptance.positional.empty()) {
-    basis->fit.acceptance = other_acceptance(*plan.acceptance, scope.temperature);
+    basis->fallback = other_acceptance(*plan.acceptance, scope.temperature);
+    basis->fit.acceptance =
+        chosen_acceptance(*plan.acceptance, basis->fallback, {}, scope.temperature);
   }
   const PlanOptions options = engine::follow_pair(basis->grounds, basis->fit,
                                                   {.buckets = !scope.buckets.empty(),
@@ -183,12 +178,9 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
 
 AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) {
   const AcceptanceModel& own = plan.basis->fit.acceptance;
-  if (choice.rate) {
-    return engine::assumed_acceptance(*choice.rate, own);
-  }
-  return choice.pair.empty() ? own
-                             : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own,
-                                                         plan.basis->scope.temperature);
+  return choice.rate || !choice.pair.empty()
+             ? chosen_acceptance(*plan.acceptance, choice, own, plan.basis->scope.temperature)
+             : own;
 }
 
 PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice,
@@ -219,6 +211,13 @@ PlanTable plan_of_any_loss(const Plan& plan, const AcceptanceChoice& choice, con
 
 }  // namespace
 
+PlanTable table_on(const Plan& plan, const HardwareSpec& machine) {
+  const PlanBasis& basis = *plan.basis;
+  return basis.replanner->plan_on(
+      machine, plan.chosen_acceptance, plan.draft,
+      {engine::loss_prices(basis.grounds, plan.chosen_acceptance), plan.chosen.max_loss});
+}
+
 PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
                   const PlanRequest& request, FitWatch& watch) {
   const std::shared_ptr<Plan> result =
@@ -231,7 +230,7 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
   }
   HardwareSpec chosen = request.hardware.value_or(hardware_by_key(result->basis->fit.hardware_key));
   if (request.bandwidth) {
-    chosen = with_bandwidth(chosen, *request.bandwidth);
+    chosen = engine::with_bandwidth(chosen, *request.bandwidth);
   }
   result->machine = chosen;
   result->draft = result->own_draft();

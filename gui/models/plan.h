@@ -11,6 +11,7 @@
 
 #include "engine/analyse/fit/acceptance_evidence.h"
 #include "engine/analyse/fit/cost_fit.h"
+#include "engine/analyse/plan/given_systems.h"
 #include "engine/analyse/plan/pair_plan.h"
 #include "gui/models/snapshot.h"
 #include "model/plan/planner.h"
@@ -33,6 +34,7 @@ struct PlanScope {
   std::string buckets;                 // "0-4096,4096-8192"
   std::string baseline;                // a strategy
   std::vector<std::string> schedules;  // texts, or files of `versieve calibrate`
+  engine::GivenSystems systems;        // settings of ReSA and SpecAttn
   std::optional<std::int64_t> requests;
   double temperature = 0.0;  // of the texts; 0: greedily
 
@@ -43,6 +45,7 @@ struct PlanScope {
 struct PlanRequest {
   std::string model;                     // as --model takes it; empty: the usual
   std::optional<HardwareSpec> hardware;  // none: the measured machine
+  std::string hardware_file;             // that it was read from; empty: of the catalogue
   std::optional<double> bandwidth;       // TB/s; none: the machine's own
   AcceptanceChoice acceptance;
   std::optional<std::int64_t> draft_vocab;  // none: the model's own
@@ -61,6 +64,7 @@ struct ModelChoice {
 struct PlanBasis {
   std::string model;  // ModelChoice::name
   PlanScope scope;
+  AcceptanceChoice fallback;  // where the fit knows no pair's tokens a step
   engine::PlanGrounds grounds;
   FittedModel fit;  // with the pair's own steps and tokens
   std::unique_ptr<const Replanner> replanner;
@@ -104,5 +108,8 @@ struct FitWatch {
 // Error with the reason why there is no plan.
 PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
                   const PlanRequest& request, FitWatch& watch);
+
+// The plan's table with another machine in the place of its own.
+PlanTable table_on(const Plan& plan, const HardwareSpec& machine);
 
 }  // namespace versieve::gui

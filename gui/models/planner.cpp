@@ -5,10 +5,8 @@
 #include <set>
 
 #include "engine/analyse/plan/deployment.h"
-#include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
-#include "gui/models/command_words.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -41,35 +39,6 @@ std::string exported(const PlanTable& table, const std::string& format) {
     return engine::exported_table(table, format);
   }
   return engine::deployment_file(table, *serving, {.precision = table.classes.front()});
-}
-
-bool is_in_catalogue(const HardwareSpec& machine) {
-  const std::span<const HardwareSpec> all = hardware_catalogue();
-  return std::any_of(all.begin(), all.end(), [&](const HardwareSpec& entry) {
-    return entry.key == machine.key &&
-           engine::hardware_json(entry) == engine::hardware_json(machine);
-  });
-}
-
-// Of the command.
-QStringList scope_words(const PlanScope& scope) {
-  QStringList words;
-  if (!scope.buckets.empty()) {
-    words << "--buckets" << QString::fromStdString(scope.buckets);
-  }
-  if (!scope.baseline.empty()) {
-    words << "--baseline" << QString::fromStdString(scope.baseline);
-  }
-  for (const std::string& schedule : scope.schedules) {
-    words << "--schedule" << QString::fromStdString(schedule);
-  }
-  if (scope.requests) {
-    words << "--requests" << QString::number(*scope.requests);
-  }
-  if (scope.temperature > 0.0) {
-    words << "--temperature" << QString::number(scope.temperature);
-  }
-  return words;
 }
 
 }  // namespace
@@ -119,8 +88,9 @@ void Planner::setModel(const std::string& name) {
   turn();
 }
 
-void Planner::setHardware(std::optional<HardwareSpec> machine) {
+void Planner::setHardware(std::optional<HardwareSpec> machine, const std::string& file) {
   request_.hardware = std::move(machine);
+  request_.hardware_file = file;
   turn();
 }
 
@@ -197,44 +167,12 @@ std::vector<PrecisionClass> Planner::exportedClasses() const {
   return priced.empty() ? shown : priced;
 }
 
-QString Planner::commandLine(const QString& out) const {
+PlanCommand Planner::command(const QString& out) const {
   const SnapshotPtr snapshot = document_.snapshot();
-  const std::vector<PrecisionClass> classes = exportedClasses();
-  const bool has_file = request_.hardware && !is_in_catalogue(*request_.hardware);
-  if (!plan_ || !snapshot || request_.bandwidth || has_file || prior_ ||
-      plan_->basis->fit.acceptance.origin == AcceptanceOrigin::kAssumed) {
-    return {};
+  if (!plan_ || !snapshot) {
+    return {{}, tr("No plan yet.")};
   }
-  const bool all = classes == priced_classes(plan_->basis->fit);
-  if (!all && classes.size() != 1) {
-    return {};
-  }
-  QStringList words = {"versieve", "plan", "--db", snapshot->path};
-  const std::string& model = plan_->basis->model;
-  if (model != plan_->models.front().name || request_.hardware) {
-    words << "--model" << QString::fromStdString(short_hash(model));
-  }
-  if (request_.hardware) {
-    words << "--hardware" << QString::fromStdString(request_.hardware->key) << "--device"
-          << QString::fromStdString(plan_->basis->fit.device);
-  }
-  if (request_.acceptance.rate) {
-    words << "--assume-acceptance" << QString::number(*request_.acceptance.rate);
-  } else if (!request_.acceptance.pair.empty()) {
-    words << "--acceptance" << QString::fromStdString(request_.acceptance.pair);
-  }
-  if (request_.draft_vocab && plan_->draft.vocab != plan_->own_draft().vocab) {
-    words << "--draft-vocab" << QString::number(plan_->draft.vocab);
-  }
-  if (request_.max_loss) {
-    words << "--max-loss" << QString::number(*request_.max_loss);
-  }
-  words << scope_words(request_.scope);
-  if (!all) {
-    words << "--class" << name_of(classes.front());
-  }
-  words << "--out" << out;
-  return command_line(words);
+  return plan_command(*plan_, request_, snapshot->path, prior_file_, exportedClasses(), out);
 }
 
 const HardwareSpec* Planner::machine() const {

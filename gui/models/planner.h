@@ -15,6 +15,7 @@
 
 #include "gui/models/document.h"
 #include "gui/models/plan.h"
+#include "gui/models/plan_command.h"
 
 namespace versieve::gui {
 
@@ -27,14 +28,19 @@ class Planner : public QObject {
   // Nothing is read or fitted before the first call for a database.
   void need();
   // A fit of another machine at which those to databases begin; before the first of them.
-  void setPrior(std::shared_ptr<const FittedModel> prior) { prior_ = std::move(prior); }
+  // `file`: that it was read from.
+  void setPrior(std::shared_ptr<const FittedModel> prior, const QString& file) {
+    prior_ = std::move(prior);
+    prior_file_ = file;
+  }
   // Ends the fit under way: then there is no plan, and fitAgain() begins anew.
   void endFit();
   void fitAgain() { start(); }
   // What is planned for, by ModelChoice::name; empty: the usual. Whose tokens and which draft are
   // its own then.
   void setModel(const std::string& name);
-  void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
+  // None: the measured machine. `file`: that it was read from; empty: of the catalogue.
+  void setHardware(std::optional<HardwareSpec> machine, const std::string& file = {});
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
   void setAcceptance(AcceptanceChoice choice);
   void setDraftVocab(std::optional<std::int64_t> tokens);  // none: the model's own
@@ -61,9 +67,10 @@ class Planner : public QObject {
   std::vector<PrecisionClass> shownClasses() const;
   // Those of the shown classes that can be priced; all shown ones where none can.
   std::vector<PrecisionClass> exportedClasses() const;
-  // The command that plans the same with the same database, its table written to `out`; empty where
-  // a knob stands that no command has, or where it would export other classes.
-  QString commandLine(const QString& out) const;
+  // The command that plans the same with the same database, its table written to `out`, or why
+  // there is none.
+  PlanCommand command(const QString& out) const;
+  QString commandLine(const QString& out) const { return command(out).line; }
   // Writes the exported classes of the chosen machine's table as JSON, CSV or a C++ header, by the
   // path's ending; what went wrong as a sentence, empty if nothing did.
   QString exportTo(const QString& path) const;
@@ -84,6 +91,7 @@ class Planner : public QObject {
 
   Document& document_;
   std::shared_ptr<const FittedModel> prior_;
+  QString prior_file_;
   PlanRequest request_;
   std::array<bool, kPrecisionClassCount> shown_;
   PlanPtr plan_;

@@ -6,7 +6,9 @@
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QSlider>
+#include <QStackedWidget>
 #include <QToolButton>
+#include <QVBoxLayout>
 #include <algorithm>
 
 #include "gui/models/plain_words.h"
@@ -96,9 +98,52 @@ void PlannerPage::set_up_machine() {
   connect(hardware_, &QComboBox::currentIndexChanged, this, [this] {
     reset_bandwidth();
     const int chosen = hardware_->currentIndex();
-    planner_->setHardware(chosen <= 0 ? std::optional<HardwareSpec>()
-                                      : machines_[static_cast<std::size_t>(chosen - 1)]);
+    if (chosen <= 0) {
+      planner_->setHardware(std::nullopt);
+    } else {
+      planner_->setHardware(machines_[static_cast<std::size_t>(chosen - 1)],
+                            machine_files_[static_cast<std::size_t>(chosen - 1)]);
+    }
   });
+}
+
+// Two more machines at most: a table of more is not read.
+void PlannerPage::set_up_beside() {
+  for (std::size_t place = 0; place < beside_.size(); ++place) {
+    QComboBox* box = new QComboBox;
+    box->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+    box->setObjectName(QString("beside%1").arg(place + 1));
+    box->setAccessibleName(place == 0 ? tr("Machine beside it") : tr("Second machine beside it"));
+    box->setToolTip(tr("Ranks this range on this machine too, in one table with the chosen one"));
+    connect(box, &QComboBox::currentIndexChanged, this, &PlannerPage::turn_beside);
+    beside_[place] = box;
+  }
+  list_beside();
+}
+
+void PlannerPage::list_beside() {
+  for (QComboBox* box : beside_) {
+    const QSignalBlocker quietly(box);
+    if (box->count() == 0) {
+      box->addItem(tr("none"));
+    }
+    for (std::size_t i = static_cast<std::size_t>(box->count()) - 1; i < machines_.size(); ++i) {
+      box->addItem(QString::fromStdString(machines_[i].name));
+    }
+  }
+}
+
+void PlannerPage::turn_beside() {
+  std::vector<HardwareSpec> machines;
+  int first = 0;
+  for (const QComboBox* box : beside_) {
+    if (const int chosen = box->currentIndex(); chosen > 0 && chosen != first) {
+      machines.push_back(machines_[static_cast<std::size_t>(chosen - 1)]);
+      first = chosen;
+    }
+  }
+  tables_->setCurrentIndex(machines.empty() ? 0 : 1);
+  ranks_->setBeside(std::move(machines));
 }
 
 void PlannerPage::set_up_bandwidth() {
@@ -129,9 +174,21 @@ void PlannerPage::set_up_scope() {
   more_->setCheckable(true);
   more_->setFocusPolicy(Qt::StrongFocus);
   more_->setToolTip(
-      tr("Context ranges, baseline, schedules, requests; and the command of this plan"));
-  scope_->setVisible(false);
-  connect(more_, &QToolButton::toggled, scope_, &QWidget::setVisible);
+      tr("Machines side by side; context ranges, baseline, schedules, settings of ReSA and "
+         "SpecAttn, requests, "
+         "temperature; and the command of this plan"));
+  set_up_beside();
+  QWidget* beside = new QWidget;
+  FlowRow* machines = new FlowRow(beside);
+  machines->addNamed(quiet_label(tr("Ranked beside the machine")), beside_[0]);
+  machines->addWidget(beside_[1]);
+  QWidget* panel = new QWidget;
+  QVBoxLayout* both = new QVBoxLayout(panel);
+  both->setContentsMargins(0, 0, 0, 0);
+  both->addWidget(beside);
+  both->addWidget(scope_);
+  panel->setVisible(false);
+  connect(more_, &QToolButton::toggled, panel, &QWidget::setVisible);
   connect(scope_, &ScopeKnobs::turned, planner_, &Planner::setScope);
   connect(scope_, &ScopeKnobs::refused, this, &PlannerPage::said);
   connect(scope_, &ScopeKnobs::said, this, &PlannerPage::said);
@@ -140,11 +197,8 @@ void PlannerPage::set_up_scope() {
 
 void PlannerPage::show_scope() {
   scope_->showScope(planner_->scope());
-  scope_->showCommand(planner_->commandLine("plan.json"),
-                      planner_->plan() == nullptr
-                          ? tr("No plan yet.")
-                          : tr("No command makes this plan: some classes are hidden, or a knob "
-                               "stands that it does not have."));
+  const PlanCommand command = planner_->command("plan.json");
+  scope_->showCommand(command.line, command.missing);
 }
 
 QWidget* PlannerPage::make_knobs() {
@@ -168,6 +222,9 @@ QWidget* PlannerPage::make_knobs() {
     acceptance_->reset();
     draft_vocab_->setCurrentIndex(0);
     max_loss_->setValue(max_loss_->minimum());
+    for (QComboBox* box : beside_) {
+      box->setCurrentIndex(0);
+    }
     planner_->setScope({});
     planner_->setAcceptance({});
     planner_->setBandwidth(std::nullopt);
@@ -224,8 +281,7 @@ QWidget* PlannerPage::make_classes() {
     button->setCheckable(true);
     button->setChecked(true);
     button->setFocusPolicy(Qt::StrongFocus);
-    button->setToolTip(
-        tr("%1. Lost against plain decoding: %2").arg(promise_of(precision), loss_of(precision)));
+    button->setToolTip(class_in_words(precision));
     connect(button, &QToolButton::toggled, this,
             [this, precision](bool is_shown) { planner_->setShown(precision, is_shown); });
     layout->addWidget(button);

@@ -54,6 +54,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       model_(new QComboBox),
       hardware_(new QComboBox),
       machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
+      machine_files_(machines_.size()),
       bandwidth_(new QSlider(Qt::Horizontal)),
       typed_bandwidth_(new NumberKnob(tr("the memory bandwidth"))),
       acceptance_(new AcceptanceKnob),
@@ -65,13 +66,16 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
       table_(new QTableView),
+      ranks_(new MachineRanks(*planner_, this)),
+      ranks_table_(new QTableView),
+      tables_(new QStackedWidget),
       details_(new QTextBrowser) {
   stack_->addWidget(wait_);
   stack_->addWidget(make_answer());
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_knobs());
-  layout->addWidget(scope_);
+  layout->addWidget(scope_->parentWidget());  // what More shows
   layout->addWidget(make_classes());
   layout->addWidget(stack_, 1);
   connect(acceptance_, &AcceptanceKnob::turned, planner_, &Planner::setAcceptance);
@@ -108,13 +112,25 @@ QWidget* PlannerPage::make_answer() {
   table_->setModel(entries_);
   table_->setObjectName("entries");
   table_->setAccessibleName(tr("Ranking"));
+  details_->setObjectName("strategyDetails");
   details_->setAccessibleName(tr("The selected strategy"));
   table_->setItemDelegateForColumn(PlanEntries::intervalColumn(), new IntervalBar(this));
   style_text(*details_);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { show_entry(index.isValid() ? index.row() : -1); });
   QSplitter* lower = new QSplitter(Qt::Horizontal);
-  lower->addWidget(table_);
+  style_table(*ranks_table_);
+  ranks_table_->setModel(ranks_);
+  ranks_table_->setObjectName("machineRanks");
+  ranks_table_->setAccessibleName(tr("Ranking on several machines"));
+  connect(ranks_table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+          [this](const QModelIndex& index) { show_ranks_row(index.isValid() ? index.row() : -1); });
+  connect(ranks_, &QAbstractItemModel::modelReset, this,
+          [this] { ranks_table_->resizeColumnsToContents(); });
+  connect(ranks_, &MachineRanks::refused, this, &PlannerPage::said);
+  tables_->addWidget(table_);
+  tables_->addWidget(ranks_table_);
+  lower->addWidget(tables_);
   lower->addWidget(details_);
   lower->setStretchFactor(0, 1);
   lower->setSizes({1000, 340});
@@ -200,10 +216,12 @@ void PlannerPage::askForExport() {
 QString PlannerPage::addMachine(const QString& path) {
   try {
     machines_.push_back(engine::load_hardware(path.toStdString()));
+    machine_files_.push_back(path.toStdString());
   } catch (const Error& error) {
     return QString::fromUtf8(error.what());
   }
   hardware_->addItem(QString::fromStdString(machines_.back().name));
+  list_beside();
   hardware_->setCurrentIndex(hardware_->count() - 1);
   return {};
 }
@@ -313,6 +331,7 @@ void PlannerPage::show_cell() {
   const std::vector<PrecisionClass> classes = grid_->selectedClasses();
   const bool was_empty = entries_->rowCount() == 0;
   entries_->show(plan, grid_->bucket(), classes);
+  ranks_->show(grid_->bucket(), classes);
   table_->resizeColumnToContents(0);
   if (was_empty) {
     table_->resizeColumnsToContents();
@@ -326,6 +345,30 @@ void PlannerPage::show_cell() {
   const int row = std::max(0, entries_->rowOf(strategy));
   table_->selectRow(row);
   show_entry(row);
+}
+
+// The row of the other table tells of the strategy where this machine ranks it.
+void PlannerPage::show_ranks_row(int row) {
+  const QString strategy = ranks_->strategyAt(row);
+  if (strategy.isEmpty()) {
+    return;
+  }
+  if (const int own = entries_->rowOf(strategy); own >= 0) {
+    table_->selectRow(own);
+    return;
+  }
+  QString html = "<p style='font-weight:600'>" + strategy.toHtmlEscaped() + "</p><p>" +
+                 text_in_words(strategy.toStdString()).toHtmlEscaped() + ".</p>";
+  for (int machine = 0; machine < ranks_->machineCount(); ++machine) {
+    const PlanEntry* const entry = ranks_->entryAt(row, machine);
+    const QString name = QString::fromStdString(ranks_->tableOf(machine).hardware).toHtmlEscaped();
+    html += entry == nullptr
+                ? tr("<p>%1: not among the first ones.</p>").arg(name)
+                : tr("<p>%1: rank %2, %3 tokens/s; %4.</p>")
+                      .arg(name, ranks_->rankText(row, machine),
+                           fixed(entry->evaluation.throughput, 0), reason_text(*entry));
+  }
+  details_->setHtml(html);
 }
 
 void PlannerPage::show_entry(int row) {

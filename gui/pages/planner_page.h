@@ -1,12 +1,13 @@
 // Which strategy is best where, and what if the machine were another one? The planner's grid, the
-// ranking of a cell, the whole of an entry; classes to show, an export of what is shown, and knobs
-// that plan again as they turn.
+// ranking of a cell, on this machine or on two or three side by side, the whole of an entry;
+// classes to show, an export of what is shown, and knobs that plan again as they turn.
 #pragma once
 
 #include <QWidget>
 #include <array>
 #include <vector>
 
+#include "gui/models/machine_ranks.h"
 #include "gui/models/plan_entries.h"
 #include "gui/models/planner.h"
 #include "gui/views/acceptance_knob.h"
@@ -38,6 +39,9 @@ class PlannerPage : public QWidget {
   // False if the class is not shown.
   bool showCell(int bucket, PrecisionClass precision);
   PlanEntries& entries() { return *entries_; }
+  MachineRanks& machineRanks() { return *ranks_; }
+  QComboBox& hardware() { return *hardware_; }
+  QComboBox& beside(std::size_t place) { return *beside_[place]; }
   QSlider& bandwidth() { return *bandwidth_; }
   NumberKnob& typedBandwidth() { return *typed_bandwidth_; }
   AcceptanceKnob& acceptance() { return *acceptance_; }
@@ -67,6 +71,9 @@ class PlannerPage : public QWidget {
  private:
   void set_up_model();
   void set_up_machine();
+  void set_up_beside();
+  void list_beside();
+  void turn_beside();
   void set_up_bandwidth();
   void set_up_max_loss();
   void set_up_scope();
@@ -81,6 +88,7 @@ class PlannerPage : public QWidget {
   void show_goals(const PlanPtr& plan);
   void show_cell();
   void show_entry(int row);
+  void show_ranks_row(int row);
   void show_bandwidth();
   void turn_bandwidth(double terabytes_per_s);
   void reset_bandwidth();
@@ -100,7 +108,8 @@ class PlannerPage : public QWidget {
   QLabel* goals_;     // that the fit misses
   QComboBox* model_;
   QComboBox* hardware_;
-  std::vector<HardwareSpec> machines_;  // of the choice's entries after the first
+  std::vector<HardwareSpec> machines_;      // of the choice's entries after the first
+  std::vector<std::string> machine_files_;  // that they were read from, or empty
   QSlider* bandwidth_;
   NumberKnob* typed_bandwidth_;
   AcceptanceKnob* acceptance_;
@@ -113,6 +122,10 @@ class PlannerPage : public QWidget {
   std::array<QToolButton*, kPrecisionClassCount> classes_{};
   PlanGrid* grid_;
   QTableView* table_;
+  MachineRanks* ranks_;  // of the chosen machine and those beside it
+  QTableView* ranks_table_;
+  QStackedWidget* tables_;  // one of the two
+  std::array<QComboBox*, 2> beside_{};
   QTextBrowser* details_;
   bool bandwidth_turned_ = false;
   PlanPtr shown_;  // in grid and table

@@ -24,6 +24,7 @@ namespace versieve::gui {
 namespace {
 
 constexpr int kLineChars = 22;
+constexpr int kSettingChars = 10;
 
 QString schedules_text(const std::vector<std::string>& schedules) {
   QStringList words;
@@ -39,14 +40,17 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
     : QWidget(parent),
       buckets_(new_line(tr("Context ranges"), "scopeBuckets",
                         tr("As 0-4096,4096-8192, to 262144 tokens; empty: 4096 each up to 16384, "
-                           "of a pair to its positions"))),
+                           "of a pair to its positions"),
+                        kLineChars)),
       baseline_(new_line(tr("Baseline"), "scopeBaseline",
                          tr("A strategy that every other one is compared with, as "
-                            "nsa/d8k8n128/bfs/c1/F*, which stands where this is empty"))),
+                            "nsa/d8k8n128/bfs/c1/F*, which stands where this is empty"),
+                         kLineChars)),
       schedules_(new_line(tr("Schedules"), "scopeSchedules",
                           tr("Layers that refresh and reuse, as FRRF or (FR)*, or files of "
                              "versieve calibrate; several with commas. Empty: those that the "
-                             "pair's tokens were measured with"))),
+                             "pair's tokens were measured with"),
+                          kLineChars)),
       requests_(new QSpinBox),
       temperature_(new QDoubleSpinBox),
       copy_(new QPushButton(tr("Copy command"))),
@@ -83,6 +87,12 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   fields->addNamed(quiet_label(tr("Baseline")), baseline_);
   fields->addNamed(quiet_label(tr("Schedules")), schedules_);
   fields->addWidget(file);
+  for (const engine::SystemOption& option : engine::system_options()) {
+    systems_.push_back(new_line(tr("%1 of the plan").arg(option.label),
+                                QString("scope") + QString(option.flag).mid(1),
+                                tr(option.help).replace("left out", "empty"), kSettingChars));
+    fields->addNamed(quiet_label(option.label), systems_.back());
+  }
   fields->addNamed(quiet_label(tr("Requests")), requests_);
   fields->addNamed(quiet_label(tr("Temperature")), temperature_);
   QHBoxLayout* command = new QHBoxLayout;
@@ -95,14 +105,14 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   showCommand({}, {});
 }
 
-QLineEdit* ScopeKnobs::new_line(const QString& name, const QString& object_name,
-                                const QString& tip) {
+QLineEdit* ScopeKnobs::new_line(const QString& name, const QString& object_name, const QString& tip,
+                                int chars) {
   QLineEdit* line = new QLineEdit;
   line->setAccessibleName(name);
   line->setObjectName(object_name);
   line->setToolTip(tip);
   line->setPlaceholderText(tr("as usual"));
-  line->setMinimumWidth(line->fontMetrics().averageCharWidth() * kLineChars);
+  line->setMinimumWidth(line->fontMetrics().averageCharWidth() * chars);
   connect(line, &QLineEdit::editingFinished, this, &ScopeKnobs::take);
   return line;
 }
@@ -126,6 +136,12 @@ void ScopeKnobs::take() {
     }
     const std::string baseline = baseline_->text().trimmed().toStdString();
     scope.baseline = baseline.empty() ? baseline : Strategy::parse(baseline).text();
+    for (std::size_t i = 0; i < systems_.size(); ++i) {
+      if (const QString text = systems_[i]->text().remove(' '); !text.isEmpty()) {
+        scope.systems.*engine::system_options()[i].given = text.toStdString();
+      }
+    }
+    engine::planned_systems(scope.systems);
   } catch (const Error& error) {
     Q_EMIT refused(QString::fromUtf8(error.what()));
     write();
@@ -158,9 +174,15 @@ void ScopeKnobs::write() {
   const PlanScope& scope = shown_;
   const QSignalBlocker quietly(requests_);
   const QSignalBlocker as_quietly(temperature_);
-  for (const auto& [line, text] : {std::pair{buckets_, QString::fromStdString(scope.buckets)},
-                                   std::pair{baseline_, QString::fromStdString(scope.baseline)},
-                                   std::pair{schedules_, schedules_text(scope.schedules)}}) {
+  std::vector<std::pair<QLineEdit*, QString>> lines = {
+      {buckets_, QString::fromStdString(scope.buckets)},
+      {baseline_, QString::fromStdString(scope.baseline)},
+      {schedules_, schedules_text(scope.schedules)}};
+  for (std::size_t i = 0; i < systems_.size(); ++i) {
+    const std::optional<std::string>& given = scope.systems.*engine::system_options()[i].given;
+    lines.emplace_back(systems_[i], QString::fromStdString(given.value_or("")));
+  }
+  for (const auto& [line, text] : lines) {
     if (line->text() != text) {
       line->setText(text);
     }

@@ -1,9 +1,11 @@
 // What a plan goes over, typed as the command takes it: context ranges, the baseline, schedules as
-// text or from files, how many requests intervals are of, the temperature of their texts; and the
-// command that makes the same plan. What cannot be read is said and changes nothing.
+// text or from files, settings of ReSA and SpecAttn, how many requests intervals are of, the
+// temperature of their texts; and the command that makes the same plan. What cannot be read is said
+// and changes nothing.
 #pragma once
 
 #include <QWidget>
+#include <vector>
 
 #include "gui/models/plan.h"
 
@@ -28,6 +30,8 @@ class ScopeKnobs : public QWidget {
   QLineEdit& buckets() { return *buckets_; }
   QLineEdit& baseline() { return *baseline_; }
   QLineEdit& schedules() { return *schedules_; }
+  // In the order of engine::system_options.
+  QLineEdit& system(std::size_t option) { return *systems_[option]; }
   QSpinBox& requests() { return *requests_; }
   QDoubleSpinBox& temperature() { return *temperature_; }
   const QString& command() const { return command_line_; }
@@ -38,7 +42,8 @@ class ScopeKnobs : public QWidget {
   void said(const QString& sentence);
 
  private:
-  QLineEdit* new_line(const QString& name, const QString& object_name, const QString& tip);
+  QLineEdit* new_line(const QString& name, const QString& object_name, const QString& tip,
+                      int chars);
   void take();
   void add_file();
   void write();  // what is shown into the fields
@@ -46,6 +51,7 @@ class ScopeKnobs : public QWidget {
   QLineEdit* buckets_;
   QLineEdit* baseline_;
   QLineEdit* schedules_;
+  std::vector<QLineEdit*> systems_;  // of engine::system_options
   QSpinBox* requests_;
   QDoubleSpinBox* temperature_;
   QPushButton* copy_;

@@ -11,7 +11,10 @@
 #include <QThreadPool>
 #include <QToolButton>
 #include <memory>
+#include <set>
 
+#include "engine/analyse/plan/hardware_file.h"
+#include "engine/io/atomic_file.h"
 #include "gui/pages/planner_page.h"
 #include "gui/views/scope_knobs.h"
 #include "gui/views/theme.h"
@@ -159,13 +162,70 @@ class PairPlanTest : public QObject {
     }
     exports_what_the_command_plans("geometry");
     page().planner().setShown(PrecisionClass::kSparse, true);
-    QVERIFY(page().planner().commandLine("a.json").isEmpty());  // two classes have no command
+    QVERIFY(page().planner().commandLine("a.json").contains("--class Strict,Sparse"));
+    exports_what_the_command_plans("two-classes");
+    page().maxLoss().setValue(0.06);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page().planner().plan()->chosen.max_loss, kWaitMs);
+    QVERIFY(page().planner().commandLine("a.json").isEmpty());
+    QVERIFY(page().planner().command("a.json").missing.contains("show all of them"));
     for (int i = 1; i < kPrecisionClassCount; ++i) {
       page().planner().setShown(static_cast<PrecisionClass>(i), true);
     }
+  }
+
+  void settingsOfReSaAndSpecAttnAreTheCommandsToo() {
+    page().more().setChecked(true);
+    const Planner& planner = page().planner();
+    const auto type = [this](std::size_t option, const QString& text) {
+      QLineEdit& line = page().scope().system(option);
+      line.setFocus();
+      line.selectAll();
+      QTest::keyClicks(&line, text);
+      QTest::keyClick(&line, Qt::Key_Return);
+    };
+    type(0, "32");
+    type(1, "0.05, 0.1");
+    type(2, "24");
+    type(3, "0.95");
+    QTRY_VERIFY_WITH_TIMEOUT(
+        planned() && planner.plan()->chosen.systems.specattn_shares == std::vector<double>{0.95},
+        kWaitMs);
+    const QString line = page().scope().command();
+    QVERIFY2(line.contains("--resa-block-size 32 --resa-ratio 0.05,0.1 --resa-rectify 24 "
+                           "--specattn-mass 0.95"),
+             qPrintable(line));
+    std::set<std::string> attention;
+    for (const PlanEntry& entry : planner.plan()->chosen.entries) {
+      const std::string text = entry.evaluation.strategy.text();
+      attention.insert(text.substr(0, text.find('/')));
+    }
+    QVERIFY(attention.count("resa:b32p0.05f24") == 1 && attention.count("specattn:p0.95") == 1);
+    QVERIFY(attention.count("resa:b16p0.05f32") == 0 && attention.count("specattn:p0.97") == 0);
+    exports_what_the_command_plans("systems");
+    // A setting that no strategy has is said, and the plan stays as it is.
+    QSignalSpy said(&page(), &PlannerPage::said);
+    type(1, "2");
+    QCOMPARE(said.size(), 1);
+    QVERIFY(said.back()[0].toString().contains("ReSA p"));
+    QCOMPARE(page().scope().system(1).text(), QString("0.05,0.1"));
+    page().more().setChecked(false);
+  }
+
+  void aTurnedBandwidthAndAMachineOfAFileAreTheCommandsToo() {
     page().bandwidth().setValue(20);
     QTRY_VERIFY_WITH_TIMEOUT(planned() && page().planner().plan()->isTurned(), kWaitMs);
-    QVERIFY(page().planner().commandLine("a.json").isEmpty());  // nor has the knob
+    QVERIFY(page().planner().commandLine("a.json").contains("--bandwidth 2 "));
+    exports_what_the_command_plans("bandwidth");
+    HardwareSpec machine = hardware_by_key("h200-sxm");
+    machine.key = "mine";
+    machine.name = "a card of mine";
+    const QString path = folder_.filePath("mine.json");
+    engine::write_file_atomically(path.toStdString(), engine::hardware_json(machine));
+    QCOMPARE(page().addMachine(path), QString());
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page().planner().plan()->chosen.hardware == "mine",
+                             kWaitMs);
+    QVERIFY(page().planner().commandLine("a.json").contains("--hardware " + path));
+    exports_what_the_command_plans("machine");
   }
 };
 

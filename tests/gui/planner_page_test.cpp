@@ -33,6 +33,7 @@
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/save_dialog.h"
@@ -137,6 +138,27 @@ class PlannerPageTest : public QObject {
   void cleanupTestCase() {
     window_.reset();
     QThreadPool::globalInstance()->waitForDone();
+  }
+
+  // Whatever stands short is told in words where the pointer rests on it.
+  void textsOfStrategiesAndClassesAreToldOnHover() {
+    PlannerPage& page = window_->plannerPage();
+    const QString approximate = class_in_words(PrecisionClass::kApproxOnly);
+    QVERIFY(approximate.startsWith("Approx-only: ") && approximate.contains("Lost against"));
+    QCOMPARE(page.classButton(PrecisionClass::kApproxOnly).toolTip(), approximate);
+    const auto title = [&](int row) {
+      return page.grid().helpAt({20, page.grid().cellRect(0, row).center().y()});
+    };
+    QCOMPARE(title(1 + static_cast<int>(PrecisionClass::kApproxOnly)), approximate);
+    QVERIFY(title(0).contains("fastest"));
+    QVERIFY(page.grid().helpAt({20, 2}).isEmpty());
+    page.showCell(0, PrecisionClass::kApproxOnly);
+    const PlanEntries& entries = page.entries();
+    for (int row = 0; row < entries.rowCount(); ++row) {
+      QCOMPARE(entries.index(row, 1).data(Qt::ToolTipRole).toString(), approximate);
+      const QString told = entries.index(row, 2).data(Qt::ToolTipRole).toString();
+      QVERIFY2(told.contains("native sparse attention"), qPrintable(told));
+    }
   }
 
   void thePlannerFillsItsGridAndPlansAgainWhenAKnobTurns() {

@@ -11,7 +11,11 @@ namespace versieve::gui {
 
 class UiWatch {
  public:
+#ifdef __SANITIZE_ADDRESS__
+  static constexpr double kMostMs = 500.0;
+#else
   static constexpr double kMostMs = 50.0;
+#endif
 
   UiWatch() {
     timer_.setInterval(1);

@@ -1,0 +1,161 @@
+// Which tuple for my GPU? By mouse and keyboard, from the shipped database to a file that is read
+// back, while nothing holds the window for longer than a moment; and the same range ranked on
+// three machines side by side.
+#include <QComboBox>
+#include <QFile>
+#include <QFileDialog>
+#include <QPushButton>
+#include <QTableView>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QTextBrowser>
+#include <QThreadPool>
+#include <QTimer>
+#include <QToolButton>
+#include <memory>
+#include <set>
+
+#include "engine/analyse/plan/table_file.h"
+#include "gui/models/numbers.h"
+#include "gui/pages/planner_page.h"
+#include "gui/views/theme.h"
+#include "tests/gui/ui_watch.h"
+#include "tests/gui/window_case.h"
+
+using namespace versieve;
+using namespace versieve::gui;
+
+class PlannerFlowTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  std::unique_ptr<Window> window_;
+
+  PlannerPage& page() { return window_->plannerPage(); }
+  Planner& planner() { return page().planner(); }
+  MachineRanks& ranks() { return page().machineRanks(); }
+  bool planned() { return planner().plan() && !planner().isBusy(); }
+  bool compared(int machines) {
+    return planned() && !ranks().isBusy() && ranks().machineCount() == machines;
+  }
+  static void choose(QComboBox& box, const QString& key) {
+    const int index = box.findText(QString::fromStdString(hardware_by_key(key.toStdString()).name));
+    QVERIFY(index > 0);
+    box.setFocus();
+    box.setCurrentIndex(index);
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    theme::apply(*qApp);
+    QVERIFY(copy_shipped("h100.db", folder_));
+  }
+
+  void init() {
+    window_ = std::make_unique<Window>();
+    window_->resize(1280, 860);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+  }
+
+  void cleanup() {
+    window_.reset();
+    QThreadPool::globalInstance()->waitForDone();
+  }
+
+  void whichTupleForMyGpu() {
+    UiWatch watch;
+    QVERIFY(open(*window_, folder_.filePath("h100.db")));
+    QVERIFY(window_->showPage("planner"));
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
+    page().maxLoss().setFocus();
+    QTest::keyClick(&page().maxLoss(), Qt::Key_Up);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.max_loss, kWaitMs);
+    for (int key = 0; key < 4; ++key) {
+      QTest::keyClick(&page().bandwidth(), Qt::Key_Right);
+      QTest::qWait(20);
+    }
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->isTurned(), kWaitMs);
+    QTest::keyClick(&page().grid(), Qt::Key_Down);
+    QTest::keyClick(&page().grid(), Qt::Key_Right);
+    QTableView* table = page().findChild<QTableView*>("entries");
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
+                      table->visualRect(table->model()->index(1, 2)).center());
+    QTest::qWait(50);
+    choose(page().beside(0), "h200-sxm");
+    QTRY_VERIFY_WITH_TIMEOUT(compared(2), kWaitMs);
+    QTest::qWait(100);
+    const double held = watch.longestMs();
+    qInfo("longest stretch of the UI thread in the planner's flow %.1f ms", held);
+    QVERIFY2(held <= UiWatch::kMostMs, qPrintable(QString::number(held)));
+    const QString path = folder_.filePath("mine.json");
+    QTimer::singleShot(0, this, [&path] {
+      QFileDialog* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+      QVERIFY(dialog != nullptr);
+      dialog->selectFile(path);
+      QMetaObject::invokeMethod(dialog, "accept");
+    });
+    QTest::mouseClick(window_->findChild<QPushButton*>("export"), Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(QFile::exists(path), kWaitMs);
+    const PlanTable back = engine::read_plan_table(path.toStdString());
+    const PlanTable& shown = planner().plan()->chosen;
+    QCOMPARE(back.hardware, shown.hardware);
+    QCOMPARE(back.entries.front().evaluation.strategy.text(),
+             shown.entries.front().evaluation.strategy.text());
+  }
+
+  void threeMachinesAreRankedInOneTable() {
+    QVERIFY(open(*window_, folder_.filePath("h100.db")));
+    QVERIFY(window_->showPage("planner"));
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
+    QTableView* one = page().findChild<QTableView*>("entries");
+    QTableView* several = page().findChild<QTableView*>("machineRanks");
+    QVERIFY(one->isVisible() && !several->isVisible());
+    choose(page().beside(0), "b200");
+    choose(page().beside(1), "l40s");
+    QTRY_VERIFY_WITH_TIMEOUT(compared(3), kWaitMs);
+    QVERIFY(!one->isVisible() && several->isVisible());
+    QCOMPARE(ranks().columnCount(), 2 + 3 * 3);
+    QCOMPARE(ranks().tableOf(1).hardware, std::string("b200"));
+    QVERIFY(ranks().headerData(2 + 6, Qt::Horizontal, Qt::DisplayRole).toString().contains("l40s"));
+    // Every entry of each machine has its row, with its own rank and number there.
+    for (int machine = 0; machine < 3; ++machine) {
+      const std::vector<const PlanEntry*> entries = entries_of(
+          ranks().tableOf(machine), page().grid().bucket(), page().grid().selectedClasses());
+      std::set<int> ranked;
+      for (int row = 0; row < ranks().rowCount(); ++row) {
+        if (const PlanEntry* entry = ranks().entryAt(row, machine)) {
+          QCOMPARE(QString::fromStdString(entry->evaluation.strategy.text()),
+                   ranks().strategyAt(row));
+          ranked.insert(ranks().rankText(row, machine).section(' ', 0, 0).toInt());
+        } else {
+          QCOMPARE(ranks().rankText(row, machine), QString(QChar(kAbsent)));
+        }
+      }
+      QCOMPARE(ranked.size(), entries.size());
+      QCOMPARE(*ranked.rbegin(), static_cast<int>(entries.size()));
+    }
+    // A machine of its own is planned as the planner plans it.
+    const std::string fastest = ranks().tableOf(1).entries.front().evaluation.strategy.text();
+    choose(page().hardware(), "b200");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.hardware == "b200", kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(compared(3), kWaitMs);
+    QCOMPARE(planner().plan()->chosen.entries.front().evaluation.strategy.text(), fastest);
+    // The keys walk the table, and what is walked to is told.
+    several->setFocus();
+    QTest::keyClick(several, Qt::Key_Down);
+    QTest::keyClick(several, Qt::Key_Down);
+    QVERIFY(page()
+                .findChild<QTextBrowser*>("strategyDetails")
+                ->toPlainText()
+                .contains(ranks().strategyAt(several->currentIndex().row())));
+    keep_picture(*window_, "machines");
+    window_->findChild<QPushButton*>("asMeasured")->click();
+    QVERIFY(one->isVisible() && !several->isVisible());
+    QCOMPARE(ranks().rowCount(), 0);
+  }
+};
+
+QTEST_MAIN(PlannerFlowTest)
+#include "planner_flow_test.moc"
