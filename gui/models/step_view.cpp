@@ -241,7 +241,8 @@ void StepReader::list() {
   const Snapshot& snapshot = *document_.snapshot();
   for (std::size_t i = 0; i < snapshot.overview.points.size(); ++i) {
     const db::PointOverview& point = snapshot.overview.points[i];
-    if (point.workload == WorkloadKind::kStep && point.median_ns && point.predicted_dram_bytes) {
+    const bool has_launches = point.predicted_dram_bytes.value_or(0.0) > 0.0;
+    if (point.workload == WorkloadKind::kStep && point.median_ns && has_launches) {
       steps_.push_back(static_cast<int>(i));
     }
   }

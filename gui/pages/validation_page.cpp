@@ -67,7 +67,8 @@ void ValidationPage::show_tables() {
   tables_->document()->setDefaultStyleSheet(theme::report_sheet());
   tables_->setHtml(
       !shown_ ? QString()
-              : with_micro(QString::fromStdString(engine::fit_tables_html(*shown_)).remove(style)));
+              : with_micro(QString::fromStdString(engine::fit_tables_html(*shown_)).remove(style))
+                    .replace(" %", QChar(QChar::Nbsp) + QString("%")));  // no sign alone in a line
 }
 
 void ValidationPage::showEvent(QShowEvent*) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "gui/models/numbers.h"
 #include "gui/models/pareto.h"
@@ -20,6 +22,7 @@ constexpr int kLeft = 78;
 constexpr int kBottom = 46;
 constexpr int kTop = 30;
 constexpr int kRight = 18;
+constexpr double kLegendGap = 26.0, kNarrowLegendGap = 18.0;  // a mark and what is beside it
 constexpr std::size_t kReadAtOnce = 100'000;  // of more points a worker makes the columns
 constexpr std::size_t kDrawnEach = 20'000;    // of more points the cells are drawn
 constexpr int kCell = 2;                      // pixels
@@ -282,36 +285,50 @@ void Scatter::draw_axes(QPainter& painter) const {
                        .y_title = axis_title(column_at(columns_.y), has_other_lengths_)});
 }
 
-// From right to left: colours, then what hollow marks are where there are any.
+// From right to left: colours, then what hollow marks are where there are any. In a narrow plot it
+// stands closer, and what would reach the title of y is left out.
 void Scatter::draw_legend(QPainter& painter) const {
+  painter.setFont(font());
+  const double title = 16.0 + painter.fontMetrics().horizontalAdvance(
+                                  axis_title(column_at(columns_.y), has_other_lengths_));
   QFont small = font();
   small.setPixelSize(theme::kSmallPixels);
   painter.setFont(small);
   painter.setRenderHint(QPainter::Antialiasing);
   const QFontMetrics metrics(small);
-  double right = width() - kRight;
+  struct Entry {
+    QString name;
+    std::optional<QColor> color;  // none: a hollow mark
+  };
+  std::vector<Entry> entries;
   for (std::size_t index = drawn_.size(); index-- > 0;) {
-    if (drawn_[index] == 0) {
-      continue;
+    if (drawn_[index] > 0) {
+      const QString& category = points_->categories[static_cast<qsizetype>(index)];
+      entries.push_back(
+          {category.isEmpty() ? tr("none") : category, theme::category(static_cast<int>(index))});
     }
-    const QString& category = points_->categories[static_cast<qsizetype>(index)];
-    const QString name = category.isEmpty() ? tr("none") : category;
-    const int text_width = metrics.horizontalAdvance(name);
-    right -= text_width;
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QPointF(right, 21), name);
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(theme::category(static_cast<int>(index)));
-    painter.drawEllipse(QPointF(right - 9, 17), 4, 4);
-    right -= 26;
   }
   if (hollow_count_ > 0) {
-    const QString text = tr("hollow: simulated or imported");
-    right -= metrics.horizontalAdvance(text) + 8;
+    entries.push_back({tr("hollow: simulated or imported"), std::nullopt});
+  }
+  double wanted = 0.0;
+  for (const Entry& entry : entries) {
+    wanted += metrics.horizontalAdvance(entry.name) + kLegendGap;
+  }
+  const double room = width() - kRight - title;
+  const double gap = wanted <= room ? kLegendGap : kNarrowLegendGap;
+  double right = width() - kRight;
+  for (const Entry& entry : entries) {
+    right -= metrics.horizontalAdvance(entry.name);
+    if (right - kNarrowLegendGap < title) {
+      break;
+    }
     painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QPointF(right, 21), text);
-    painter.setBrush(Qt::NoBrush);
+    painter.drawText(QPointF(right, 21), entry.name);
+    painter.setPen(entry.color ? QPen(Qt::NoPen) : QPen(theme::colors().quiet_ink));
+    painter.setBrush(entry.color ? QBrush(*entry.color) : QBrush(Qt::NoBrush));
     painter.drawEllipse(QPointF(right - 9, 17), 4, 4);
+    right -= gap;
   }
 }
 
@@ -387,29 +404,6 @@ void Scatter::draw_each(QPainter& painter) {
   }
 }
 
-// A stair: what lies on its worse side is beaten.
-void Scatter::draw_front(QPainter& painter) {
-  if (!draws_front_ || !hasFront()) {
-    return;
-  }
-  QPolygonF line;
-  const bool more = column_at(columns_.x).better == Better::kMore;
-  for (const std::int32_t point : front()) {
-    const QPointF place = placeOf(point);
-    if (place.isNull()) {
-      continue;
-    }
-    if (!line.isEmpty()) {
-      line << (more ? QPointF(line.last().x(), place.y()) : QPointF(place.x(), line.last().y()));
-    }
-    line << place;
-  }
-  painter.setRenderHint(QPainter::Antialiasing);
-  painter.setBrush(Qt::NoBrush);
-  painter.setPen(QPen(theme::colors().ink, 1.3));
-  painter.drawPolyline(line);
-}
-
 void Scatter::paintEvent(QPaintEvent*) {
   if (!base_is_valid_) {
     draw_base();
@@ -461,39 +455,6 @@ QString Scatter::emptyText() const {
                         columns_.x_is_log || columns_.y_is_log
                             ? tr(" that a logarithmic axis can show")
                             : "");
-}
-
-// How far others are above or below it.
-void Scatter::draw_baseline(QPainter& painter) const {
-  const QPointF place = placeOf(document_.baseline());
-  if (place.isNull()) {
-    return;
-  }
-  const QRect area = plotArea();
-  painter.setBrush(Qt::NoBrush);
-  painter.setPen(QPen(theme::colors().accent, 1.2, Qt::DashLine));
-  painter.drawLine(QPointF(area.left(), place.y()), QPointF(area.right(), place.y()));
-  painter.setPen(QPen(theme::colors().accent, 1.6));
-  const double half = radius() + 3.0;
-  painter.drawRect(QRectF(place - QPointF(half, half), place + QPointF(half, half)));
-  painter.drawText(QRectF(area.left() + 6, place.y() - 18, 100, 16), Qt::AlignVCenter,
-                   tr("baseline"));
-}
-
-void Scatter::draw_pins(QPainter& painter) const {
-  int number = 0;
-  for (const int pin : document_.pins()) {
-    draw_pin(painter, placeOf(pin), ++number);
-  }
-}
-
-void Scatter::draw_mark(QPainter& painter, int point, double ring) const {
-  const QPointF place = placeOf(point);
-  if (!place.isNull()) {
-    painter.setBrush(Qt::NoBrush);
-    painter.setPen(QPen(theme::colors().ink, 1.6));
-    painter.drawEllipse(place, ring, ring);
-  }
 }
 
 }  // namespace versieve::gui

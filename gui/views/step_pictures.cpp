@@ -23,15 +23,31 @@ void write_small(QPainter& painter) {
   painter.setFont(small);
 }
 
-void draw_title(QPainter& painter, const QWidget& widget, const QString& text) {
-  painter.setFont(widget.font());
-  painter.setPen(theme::colors().ink);
-  painter.drawText(QRectF(8, 2, widget.width() - 12, kTitleRoom - 4), Qt::AlignVCenter,
-                   painter.fontMetrics().elidedText(text, Qt::ElideRight, widget.width() - 14));
-  write_small(painter);
+// The first of the texts that fits, the longest first; the last is cut where it does not.
+QString fitting(const QFontMetrics& metrics, const QStringList& texts, double width) {
+  for (const QString& text : texts) {
+    if (metrics.horizontalAdvance(text) <= width) {
+      return text;
+    }
+  }
+  return metrics.elidedText(texts.back(), Qt::ElideRight, static_cast<int>(width));
 }
 
 }  // namespace
+
+void StepPicture::draw_title(QPainter& painter, const QStringList& texts) const {
+  painter.setFont(font());
+  painter.setPen(theme::colors().ink);
+  painter.drawText(QRectF(8, 2, width() - 12, kTitleRoom - 4), Qt::AlignVCenter,
+                   fitting(painter.fontMetrics(), texts, width() - 14));
+  write_small(painter);
+}
+
+void StepPicture::draw_axis_title(QPainter& painter, double top, const QStringList& texts) const {
+  painter.setPen(theme::colors().ink);
+  painter.drawText(QRectF(4, top, width() - 8, 16), Qt::AlignCenter,
+                   fitting(painter.fontMetrics(), texts, width() - 10));
+}
 
 StepPicture::StepPicture(const QString& name, QWidget* parent) : QWidget(parent) {
   setAccessibleName(name);
@@ -223,10 +239,11 @@ void StepTimeline::draw_row(QPainter& painter, int row) const {
 }
 
 void StepTimeline::draw(QPainter& painter) {
-  draw_title(painter, *this,
-             view_->first->is_counted_time
-                 ? tr("Launches, timed one by one under the counters; those of a kind together")
-                 : tr("Launches by kind in the step's order (no trace of single ones is stored)"));
+  draw_title(painter,
+             {view_->first->is_counted_time
+                  ? tr("Launches, timed one by one under the counters; those of a kind together")
+                  : tr("Launches by kind in the step's order (no trace of single ones is stored)"),
+              tr("Launches by kind")});
   draw_row(painter, 0);
   if (view_->second) {
     draw_row(painter, 1);
@@ -322,7 +339,8 @@ void Roofline::draw_roofs(QPainter& painter) const {
 
 void Roofline::draw(QPainter& painter) {
   set_axes();
-  draw_title(painter, *this, tr("Roofline, rates measured on %1").arg(view_->roofs.machine));
+  draw_title(painter,
+             {tr("Roofline, rates measured on %1").arg(view_->roofs.machine), tr("Roofline")});
   const QRectF in = area();
   for (const Tick& tick : rate_.ticks(5)) {
     const double y = in.bottom() - rate_.place(tick.value) * in.height();
@@ -339,9 +357,10 @@ void Roofline::draw(QPainter& painter) {
     painter.setPen(theme::colors().quiet_ink);
     painter.drawText(QRectF(x - 40, in.bottom() + 2, 80, 15), Qt::AlignHCenter, tick.text);
   }
-  painter.setPen(theme::colors().ink);
-  painter.drawText(QRectF(in.left(), in.bottom() + 18, in.width(), 16), Qt::AlignCenter,
-                   tr("flop a DRAM byte (hollow: not counted, of the floor); upwards Tflop/s"));
+  draw_axis_title(
+      painter, in.bottom() + 18,
+      {tr("flop a DRAM byte (hollow: not counted, of the floor); upwards Tflop/s"),
+       tr("flop a DRAM byte, hollow: of the floor; Tflop/s"), tr("flop a DRAM byte; Tflop/s")});
   painter.save();
   painter.setClipRect(in.adjusted(-1, -18, 1, 1));
   draw_roofs(painter);
@@ -382,7 +401,8 @@ int TermBars::launch_at(const QPointF& place) const {
 }
 
 void TermBars::draw(QPainter& painter) {
-  draw_title(painter, *this, tr("DRAM bytes: floor by term (coloured), counted (line)"));
+  draw_title(painter, {tr("DRAM bytes: floor by term (coloured), counted (line)"),
+                       tr("DRAM bytes: floor, counted (line)"), tr("DRAM bytes")});
   const MeasuredStep& step = *view_->first;
   std::array<double, kTrafficTermCount> total{};
   double most = 1.0;
@@ -443,95 +463,6 @@ void TermBars::draw(QPainter& painter) {
     painter.drawText(QPointF(x + 13, y + 12), name);
     x += w;
   }
-}
-
-// --- what queries share
-
-namespace {
-
-QString order_name(std::size_t along) {
-  return along < 2 ? QString(name_of(static_cast<SharingAlong>(along))).toUpper()
-                   : SharingPlot::tr("positions");
-}
-
-}  // namespace
-
-SharingPlot::SharingPlot(QWidget* parent) : StepPicture(tr("What queries share"), parent) {}
-
-void SharingPlot::draw_groups(QPainter& painter, const QRectF& area) const {
-  const TreeSharing& sharing = view_->sharing;
-  const double slot = area.width() / kSharingGroups.size();
-  for (std::size_t g = 0; g < kSharingGroups.size(); ++g) {
-    for (std::size_t along = 0; along < 2; ++along) {
-      const double share = sharing.saved[along][g].value_or(0.0);
-      const QRectF bar(area.left() + slot * g + slot * (0.12 + 0.4 * along),
-                       area.bottom() - share * area.height(), slot * 0.36, share * area.height());
-      painter.fillRect(bar, theme::category(static_cast<int>(along)));
-      painter.setPen(theme::colors().ink);
-      painter.drawText(QRectF(bar.left() - 10, bar.top() - 15, bar.width() + 20, 14),
-                       Qt::AlignCenter, fixed(100.0 * share, 0) + " %");
-    }
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(area.left() + slot * g, area.bottom() + 2, slot, 15), Qt::AlignCenter,
-                     tr("group %1").arg(kSharingGroups[g]));
-  }
-  painter.setPen(theme::colors().ink);
-  painter.drawText(QRectF(area.left(), area.bottom() + 17, area.width(), 16), Qt::AlignCenter,
-                   tr("loads that a group saves"));
-}
-
-void SharingPlot::draw(QPainter& painter) {
-  const TreeSharing& sharing = view_->sharing;
-  draw_title(
-      painter, *this,
-      sharing.of.isEmpty() ? tr("Block sharing") : tr("Block sharing of %1").arg(sharing.of));
-  if (sharing.of.isEmpty()) {
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(
-        rect().adjusted(12, 24, -12, -8), Qt::AlignCenter | Qt::TextWordWrap,
-        tr("Nobody recorded which blocks queries choose: versieve profile --sweep pair "
-           "does."));
-    return;
-  }
-  const double half = (height() - 130.0) / 2.0;
-  const QRectF upper(44, 30, width() - 56, half);
-  painter.setPen(theme::colors().line);
-  painter.drawRect(upper);
-  for (const double share : {0.0, 0.5, 1.0}) {
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(0, upper.bottom() - share * upper.height() - 8, 40, 16),
-                     Qt::AlignRight | Qt::AlignVCenter, fixed(100.0 * share, 0) + " %");
-  }
-  const double step = upper.width() / (kSharingDistances - 1);
-  for (std::size_t along = 0; along < kSharingAlongCount; ++along) {
-    painter.setPen(QPen(theme::category(static_cast<int>(along)), 1.8));
-    QPointF before;
-    for (std::size_t d = 0; d < kSharingDistances; ++d) {
-      if (!sharing.overlap[along][d]) {
-        continue;
-      }
-      const QPointF at(upper.left() + step * static_cast<double>(d),
-                       upper.bottom() - *sharing.overlap[along][d] * upper.height());
-      if (!before.isNull()) {
-        painter.drawLine(before, at);
-      }
-      painter.drawEllipse(at, 2.0, 2.0);
-      before = at;
-    }
-    painter.drawText(
-        QPointF(upper.left() + 8 + 78 * static_cast<double>(along), upper.bottom() - 6),
-        order_name(along));
-  }
-  painter.setPen(theme::colors().quiet_ink);
-  for (std::size_t d = 0; d < kSharingDistances; d += 2) {
-    painter.drawText(
-        QRectF(upper.left() + step * static_cast<double>(d) - 10, upper.bottom() + 2, 20, 15),
-        Qt::AlignCenter, QString::number(d));
-  }
-  painter.setPen(theme::colors().ink);
-  painter.drawText(QRectF(upper.left(), upper.bottom() + 17, upper.width(), 16), Qt::AlignCenter,
-                   tr("blocks shared with the query so many places on"));
-  draw_groups(painter, QRectF(44, upper.bottom() + 56, width() - 56, half));
 }
 
 }  // namespace versieve::gui

@@ -30,6 +30,9 @@ class StepPicture : public QWidget, public SavedView {
  protected:
   virtual int launch_at(const QPointF& place) const = 0;  // of the first step, or -1
   virtual void draw(QPainter& painter) = 0;
+  // The first of the texts that fits, the longest first; of the axis below `top`.
+  void draw_title(QPainter& painter, const QStringList& texts) const;
+  void draw_axis_title(QPainter& painter, double top, const QStringList& texts) const;
 
   void paintEvent(QPaintEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
