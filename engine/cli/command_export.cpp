@@ -182,7 +182,10 @@ Answer run_export(const Options& options) {
   const PlanTable table = engine::read_plan_table(options.table);
   engine::write_file_atomically(
       options.out, engine::exported_table(table, options.format, options.name.value_or("")));
-  const std::size_t entries = table.entries.size();
+  std::size_t entries = 0;
+  for (const PlanTable* of : by_concurrency(table)) {
+    entries += of->entries.size();
+  }
   return {.json = {{"out", options.out}, {"format", options.format}, {"entries", entries}},
           .text = std::to_string(entries) + " entries written to " + options.out};
 }

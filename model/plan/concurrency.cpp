@@ -160,12 +160,13 @@ std::string batch_text(const PlanTable& table) {
     return {};
   }
   char text[512];
-  std::snprintf(text, sizeof text,
-                "No step of several requests was measured: their times are the cost model's, and "
-                "have a standard error of %.2f in log more for each doubling of the requests, and "
-                "%.2f for each of their nodes beyond the largest measured step (assumptions); each "
-                "layer's attention is taken as one launch over all requests",
-                kRequestsLogError, kRowsLogError);
+  std::snprintf(
+      text, sizeof text,
+      "No step of several requests was measured: their times are the cost model's, with a "
+      "standard error of %.2f in log more for each doubling of the requests and %.2f for "
+      "each doubling of their nodes beyond the largest measured step (assumptions); each "
+      "layer's attention is taken as one launch over all requests",
+      kRequestsLogError, kRowsLogError);
   return text;
 }
 

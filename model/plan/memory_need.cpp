@@ -63,7 +63,8 @@ MemoryNeed memory_need(const Strategy& s, const LlmShape& target, const DraftSha
 
 std::string text_of(const MemoryNeed& need, std::int64_t tokens) {
   const std::int64_t fit = need.requests();
-  return gigabytes(need.weights) + " of weights, " + gigabytes(need.draft) + " of the draft's, " +
+  return gigabytes(need.weights) + " of weights, " +
+         (need.draft > 0.0 ? gigabytes(need.draft) + " of the draft's, " : std::string()) +
          gigabytes(need.request) + " a request of " + std::to_string(tokens) +
          " tokens: " + std::to_string(fit) + (fit == 1 ? " request fits" : " requests fit") +
          " into " + gigabytes(need.usable);

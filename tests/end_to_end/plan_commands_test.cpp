@@ -205,10 +205,14 @@ TEST_CASE("a plan of several requests at a time goes to a server's schedule, and
   const std::string to_server = "export --table " + table + " --out " + yaml + " --format ";
   for (const char* format : {"vllm", "sglang", "trtllm"}) {
     CHECK(test::run_versieve(to_server + format + " --draft-model /d").code == 0);
-    CHECK(test::text_of_file(yaml).find("predict no server") != std::string::npos);
+    CHECK(test::text_of_file(yaml).find("the planner's, of this") != std::string::npos);
   }
   test::check_refused(to_server + "vllm --class Approx-only", 2, "class Strict alone");
   test::check_refused(to_server + "vllm --context 8000", 1, "no context bucket");
+  const test::CommandResult csv =
+      test::run_versieve("export --json --table " + table + " --out " + yaml + " --format csv");
+  CHECK(nlohmann::json::parse(csv.out)["entries"] ==
+        nlohmann::json::parse(test::text_of_file(table))["entries"].size());
   // Who knows one request at a time reads its rows.
   CHECK(test::run_versieve("compare " + table + " " + table).code == 0);
   const test::CommandResult alone =

@@ -68,11 +68,11 @@ TEST_CASE("engines get a planned schedule in their own words, with what it rests
   const ServingFiles vllm = serving_files(schedule, "vllm", {.context = 2000, .draft_model = "/d"});
   REQUIRE(vllm.speculates);
   CHECK(vllm.settings.find("num_speculative_tokens_per_batch_size: [[1, 1, ") != std::string::npos);
-  CHECK(vllm.settings.find("predict no server") != std::string::npos);
+  CHECK(vllm.settings.find("the planner's, of this") != std::string::npos);
   CHECK(vllm.settings.find("contexts of 0-4096 tokens") != std::string::npos);
   for (const char* format : {"sglang", "trtllm"}) {
     CHECK(serving_files(schedule, format, {.draft_model = "/d", .tiers_file = "/t.json"})
-              .settings.find("predict no server") != std::string::npos);
+              .settings.find("the planner's, of this") != std::string::npos);
   }
 }
 
