@@ -91,6 +91,9 @@ QString options_in_words(const Strategy& s) {
   if (s.drafts_itself) {
     parts << "drafted by the target's own steps over " + blocks_in_words(s);
   }
+  if (s.adapts_length) {
+    parts << "as many tokens drafted as steps accept, to that number";
+  }
   if (s.form == NsaForm::kVanilla) {
     parts << "the baseline's five launches a layer";
   }

@@ -16,6 +16,9 @@ namespace {
 
 constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 4e-4
 
+// How far a step that draws its tokens lies from the greedy one, of which it is the most part.
+constexpr double kDrawn = 0.3;
+
 // Of families that no layer of NSA has.
 constexpr int kOneLaunchFamilies = 20;  // of steps, added
 constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
@@ -73,13 +76,13 @@ Regime step_regime(const StepShape& s) {
     return {kDenseSteps,
             {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0),
              logarithm(s.target.hidden, 4.0), 0.0, 0.0,
-             s.sampling == SamplingAlgorithm::kGreedy ? 0.0 : 1.0}};
+             s.sampling == SamplingAlgorithm::kGreedy ? 0.0 : kDrawn}};
   }
   Regime regime{s.form == NsaForm::kFused ? 4 : 5, shared_axes(s)};
   regime.family += s.recorded ? 0 : 2;
   regime.family += s.one_launch ? kOneLaunchFamilies : 0;
   regime.family += is_small_pair(s.draft, s.target.vocab) ? kSmallPairFamilies : 0;
-  regime.at[5] = s.sampling == SamplingAlgorithm::kGreedy ? 0.0 : 1.0;
+  regime.at[5] = s.sampling == SamplingAlgorithm::kGreedy ? 0.0 : kDrawn;
   const double layers = static_cast<double>(std::max<std::int64_t>(1, s.target.layers));
   regime.at[6] = static_cast<double>(s.reuse_layers) / layers;
   regime.at[7] = std::log(1.0 + static_cast<double>(s.tree.depth)) / std::log(4.0);

@@ -62,12 +62,12 @@ void add_step_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t n
 
 void add_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
                   std::int64_t element_bytes, bool cold, StepWork& out) {
-  const Sampler sampler{.vocab = vocab, .element_bytes = element_bytes, .cold = cold, .out = out};
+  Sampler sampler{.vocab = vocab, .element_bytes = element_bytes, .cold = cold, .out = out};
+  sampler.add_cuts(c, c.width > 0 ? nodes : c.batch * (2 * nodes - 1));
+  sampler.cold = cold && !c.cuts();  // the cuts have read the rows
   if (c.width > 0) {
-    sampler.add_cuts(c, nodes);
     add_tree_sampler(sampler, c, nodes);
   } else {
-    sampler.add_cuts(c, c.batch * (2 * nodes - 1));
     add_chain_sampler(sampler, c, nodes - 1);
   }
 }

@@ -146,3 +146,20 @@ TEST_CASE("a voting sigmoid reads the row that it draws from") {
         traffic::spec_chain(16, vocab, 2).total_read());
   CHECK(chain_traffic(ChainForm::kHeld, true, 16, vocab, 2).total_read() > 32.0 * row);
 }
+
+TEST_CASE("behind a cut the rows are read cold once, and a step's logits not at all") {
+  const auto cold_launches = [](const SamplingCase& c) {
+    StepWork work;
+    add_sampling(c, 128256, 9, 2, true, work);
+    return std::count_if(work.begin(), work.end(), [](const LaunchWork& launch) {
+      return launch.kind == LaunchKind::kSpecChain && launch.handover_distance > 1e17;
+    });
+  };
+  CHECK(cold_launches({}) == 1);
+  CHECK(cold_launches({.top_k = 50}) == 1);  // of two: the search alone
+  StepWork step;
+  add_step_sampling({}, 128256, 9, 2, step);
+  REQUIRE(step.count == 1);  // positions vote: nobody picks
+  CHECK(step.begin()->kind == LaunchKind::kSpecChain);
+  CHECK(step.begin()->handover_distance < 1e17);
+}

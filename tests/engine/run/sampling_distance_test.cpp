@@ -85,9 +85,11 @@ std::vector<Logits> chain_logits(const std::string& prompt, std::int64_t new_tok
                           .max_new_tokens = new_tokens,
                           .temperature = 1.0,
                           .seed = 7};
-  DraftSource<float> source(
-      *ops, draft,
-      {.choice = options.strategy.draft, .temperature = 1.0, .seed = 7, .coupled = false});
+  DraftSource<float> source(*ops, draft,
+                            {.choice = options.strategy.draft,
+                             .temperature = 1.0,
+                             .seed = 7,
+                             .sampling = SamplingAlgorithm::kExact});
   const std::int64_t vocab = target.shape().vocab;
   std::vector<Logits> seen;
   options.on_step = [&](const StepResult& step) {

@@ -74,8 +74,10 @@ TEST_CASE("a step in a fit's file says what its draft proposes, where not all to
   some.model.steps[1].draft_vocab = 32000;
   some.model.steps[1].geometry = "nsa-8b";
   some.model.steps[1].overlap = 0.8125;
+  some.model.steps[1].temperature = 0.6;
   const nlohmann::json file = nlohmann::json::parse(fit_json(some));
   CHECK(!file["steps"][0].contains("draft_vocab"));
+  CHECK(!file["steps"][0].contains("temperature"));
   CHECK(file["steps"][1]["draft_vocab"] == 32000);
   const FittedModel back = read_fit(written("some.json", file.dump()));
   CHECK(back.steps[0].draft_vocab == 0);
@@ -83,6 +85,8 @@ TEST_CASE("a step in a fit's file says what its draft proposes, where not all to
   CHECK(back.steps[0].geometry == "nsa-1b");
   CHECK(back.steps[1].geometry == "nsa-8b");
   CHECK(back.steps[1].overlap == 0.8125);
+  CHECK(back.steps[0].temperature == 0.0);
+  CHECK(back.steps[1].temperature == 0.6);
 }
 
 TEST_CASE("a plan from a whole fit quotes measured tuples and predicts the others") {
