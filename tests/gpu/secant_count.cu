@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kShortThreads, 1)
   __shared__ std::int32_t of_warps[2][kShortWarps];
   __shared__ std::uint32_t least_of_warps[kShortWarps];
   const std::int64_t at = blockIdx.x;
-  const kernels::ShortRow<float> row{s.scores + at * s.length, static_cast<int>(s.length), 0, 0};
+  const kernels::ShortRow<float> row{s.scores + at * s.length, static_cast<int>(s.length), 0};
   kernels::ShortKeys<float, kItems> own;
   own.load(row);
   std::uint32_t least = kAllLanes;
