@@ -16,6 +16,9 @@ constexpr double kFlashStart = 1.5;    // tiles of keys
 // Chosen tokens lie in pieces: one chunk of 16 in twenty is read at half of a stream's rate, two in
 // three at 0.87 of it.
 constexpr double kScattered = 0.95;
+// Tokens that are chosen one by one come row by row: a tile of 64 takes 2.6 of a whole one's steps
+// for heads of a line, 4.7 for heads of two (an H100's ranges of the sweep `indexer`).
+constexpr double kSingleRows = 0.5, kSingleLines = 2.1;
 
 }  // namespace
 
@@ -56,8 +59,12 @@ void add_flash_decode(const StepShape& s, double layers, StepWork& out) {
   // In CTAs of four warps of 16 rows each: an SM runs as many more of fewer. Each begins anew.
   const double blocks = tiles * number(s.target.num_kv_heads) * chunks *
                         (rows > kLoneRows ? tile / (4.0 * kLoneRows) : 1.0);
+  const double tile_steps =
+      s.dense.method == AttentionMethod::kIndexer
+          ? kSingleRows + kSingleLines * lines(s.target.head_dim, s.element_bytes)
+          : 1.0;
   const double steps =
-      flash_chunk_keys(keys) / kKeysPerStep + (rows > kLoneRows ? kFlashStart : 0.0);
+      tile_steps * flash_chunk_keys(keys) / kKeysPerStep + (rows > kLoneRows ? kFlashStart : 0.0);
   LaunchWork work = reloading(flash_kind(s.target, s.num_queries), Phase::kAttention, layers, t,
                               dense_term(s), tiles * dense_keys(s) * token_bytes(s), blocks, steps);
   work.reuse_distance = 0.0;  // tiles of the same keys are neighbours in the grid
