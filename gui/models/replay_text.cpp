@@ -77,7 +77,7 @@ QString replay_summary(const Replayed& replayed) {
     return QString("%1 of %2 moved").arg(refined.moved).arg(requests);
   };
   return QString(
-             "%1 on %2, along recorded texts of the test split (%3), in %4 cells of %10. Mean gain "
+             "%1 on %2, along recorded texts of the test split (%3), in %4 of %10 cells. Mean gain "
              "over "
              "the fixed baseline: first tuple %5; with the guard to the next ranked %6 (%7); with "
              "the guard by promise %8 (%9).")

@@ -1,12 +1,16 @@
 #include "gui/models/step_view.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "engine/analyse/fit/statistics.h"
 #include "engine/measure/sweep/machine_figures.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
+#include "model/words/error.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::gui {
 namespace {
@@ -118,6 +122,16 @@ TreeSharing sharing_of(const db::Store& store, const PointKey& key) {
   return sharing;
 }
 
+// "nsa-8b", "nsa-8b:v32000"; else a trained pair's name.
+bool is_geometry(const QString& model) {
+  try {
+    named_llm_shape(model.section(':', 0, 0).toStdString());
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 StepViewPtr read_view(const QString& path, std::int64_t first, std::int64_t second,
                       const std::string& device) {
   const db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kReadOnly);
@@ -174,6 +188,9 @@ QString step_text(const MeasuredStep& step, const MachineRoofs& roofs) {
   const double launches = step.launches_us();
   QString text =
       step_title(step.key) + ": " + (step.us ? nanoseconds(1e3 * *step.us) : "not timed");
+  if (launches <= 0.0 && step.floor_bytes() <= 0.0) {
+    return text + "; of its launches the names alone are stored.";
+  }
   if (step.is_counted_time) {
     text += QString::fromUtf8(
                 "; its launches were timed one by one under the counters alone, %1 "
@@ -246,9 +263,17 @@ void StepReader::list() {
       steps_.push_back(static_cast<int>(i));
     }
   }
+  std::map<std::int32_t, bool> geometries;  // by the model's word
+  for (const int at : steps_) {
+    const std::int32_t model = snapshot.overview.points[static_cast<std::size_t>(at)].model;
+    if (!geometries.contains(model)) {
+      geometries[model] = is_geometry(snapshot.word(model));
+    }
+  }
   const auto group = [&](int at) {
     const db::PointOverview& point = snapshot.overview.points[static_cast<std::size_t>(at)];
-    return std::make_tuple(-snapshot.word(point.model).count('-') - point.model, point.context_len,
+    return std::make_tuple(geometries.at(point.model), !point.dram_bytes,
+                           snapshot.word(point.model), point.context_len,
                            snapshot.word(point.strategy));
   };
   std::stable_sort(steps_.begin(), steps_.end(), [&](int a, int b) { return group(a) < group(b); });

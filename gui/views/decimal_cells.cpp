@@ -41,7 +41,8 @@ DecimalText at_its_mark(const QString& text) {
   qsizetype end = 0;
   const auto is_of_whole = [&](QChar c) {
     return c.isDigit() || c == QLatin1Char('-') || c == QChar(0x2212) || c == QLatin1Char('+') ||
-           c == QLatin1Char('<') || c == QLatin1Char('>');
+           c == QLatin1Char('<') || c == QLatin1Char('>') || c == QChar(0xb1) ||
+           c == QChar(0x2248) || c == QChar(0xd7);
   };
   // A space belongs to the number where digits follow it: "1 234.5", "> 0.99".
   while (end < text.size() &&

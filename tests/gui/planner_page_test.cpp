@@ -376,7 +376,8 @@ class PlannerPageTest : public QObject {
     QVERIFY(!known.systems.empty());
     known.runs = {"another-machine"};  // both databases here name theirs alike
     Window window;
-    window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(known));
+    window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(known),
+                                            "known.json");
     window.show();
     QVERIFY(open(window, campaign_));  // which has no points of other systems
     window.showPage("planner");

@@ -65,6 +65,16 @@ class StepPageTest : public QObject {
     QThreadPool::globalInstance()->waitForDone();
   }
 
+  // Of the geometries of eight billion weights the names of launches alone are stored.
+  void theFirstStepOfferedHasSomethingToSay() {
+    window_->showPage("step");
+    QTRY_VERIFY_WITH_TIMEOUT(page().reader().view(), kWaitMs);
+    QVERIFY(page().first().itemText(0).endsWith("smollm2-nsa"));
+    QVERIFY(view().first->launches_us() > 0.0 && view().first->floor_bytes() > 0.0);
+    const MeasuredStep bare{.key = {}, .us = 5.0, .low_us = {}, .high_us = {}, .launches = {{}}};
+    QVERIFY(step_text(bare, {}).endsWith("of its launches the names alone are stored."));
+  }
+
   void aStepIsToldByItsLaunchesBytesAndRoofs() {
     UiWatch watch;
     window_->showPage("step");

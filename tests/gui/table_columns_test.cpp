@@ -49,6 +49,7 @@ class TableColumnsTest : public QObject {
     QCOMPARE(cut("1 234.5"), QString("1 234|.5"));
     QCOMPARE(cut("> 0.99"), QString("> 0|.99"));
     QCOMPARE(cut("64K"), QString("64|K"));
+    QCOMPARE(cut("± 0.3"), QString("± 0|.3"));
     QCOMPARE(cut("\u2013"), QString("\u2013|"));
     QStandardItemModel model(0, 1);
     const QStringList texts = {"12.25", "999.25", "12", "12.5", "7.25", "\u2013"};
