@@ -97,8 +97,8 @@ class CommandsTest : public QObject {
     QTRY_VERIFY(window.findChild<CommandPalette*>("palette") == nullptr);
   }
 
-  // Each command on no database, an empty, a usual, a large and a broken one: nothing fails, and
-  // the dialogs that some open are left again.
+  // Each command on a usual database from every page, on none, an empty, a huge and a broken one
+  // from some: nothing fails, and the dialogs that some open are left again.
   void everyCommandIsHarmlessOnAnyDatabase() {
     const QString empty = folder_.filePath("empty.db"), broken = folder_.filePath("broken.db");
     { db::Store::open(empty.toStdString(), db::OpenMode::kCreateOrOpen); }
@@ -106,11 +106,13 @@ class CommandsTest : public QObject {
     QVERIFY(file.open(QIODevice::WriteOnly) && file.write("SQLite format 3 not quite") > 0);
     file.close();
     for (const QString& path :
-         {QString(), empty, folder_.filePath("sweep.db"), QString("large"), broken}) {
+         {QString(), empty, folder_.filePath("sweep.db"), QString("huge"), broken}) {
       Window window;
       window.show();
-      if (path == QLatin1String("large")) {
-        window.document().accept(many_points(60'000));
+      const bool is_huge = path == QLatin1String("huge");
+      const bool is_usual = path.endsWith(QLatin1String("sweep.db"));
+      if (is_huge) {
+        window.document().accept(many_points(1'000'000));
       } else if (path == broken) {
         QSignalSpy failed(&window.document(), &Document::failed);
         window.document().open(path);
@@ -118,7 +120,9 @@ class CommandsTest : public QObject {
       } else if (!path.isEmpty()) {
         QVERIFY(open(window, path));
       }
-      for (const QString& page : {QString("points"), QString("explore")}) {
+      for (const QString& page : is_usual  ? Window::pageNames()
+                                 : is_huge ? QStringList{"points", "explore"}
+                                           : QStringList{"points", "planner", "compare"}) {
         for (QAction* command : commands_of(*window.menuBar())) {
           if (command->objectName() == QLatin1String("file.quit")) {
             continue;
