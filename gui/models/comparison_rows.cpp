@@ -272,9 +272,8 @@ QVariant ComparisonRows::data(const QModelIndex& index, int role) const {
     return column.text(*this, index.row());
   }
   if (role == Qt::ToolTipRole) {
-    const QString words =
-        areTables() ? class_in_words(cell(index.row()).precision)
-                    : text_in_words(basePoint(index.row()).key.strategy);
+    const QString words = areTables() ? class_in_words(cell(index.row()).precision)
+                                      : text_in_words(basePoint(index.row()).key.strategy);
     return words.isEmpty() ? line(index.row()) : line(index.row()) + "\n" + words;
   }
   if (role == Qt::TextAlignmentRole) {
