@@ -75,8 +75,8 @@ class StepReader : public QObject {
  public:
   explicit StepReader(Document& document, QObject* parent = nullptr);
 
-  // Indices into the overview's points: whole steps that were timed, those of trained pairs first, of
-  // one model those that were counted.
+  // Indices into the overview's points: whole steps that were timed, those of trained pairs first,
+  // of one model those that were counted.
   const std::vector<int>& steps() const { return steps_; }
   QString title(int point) const;
   // The second may be -1: none.
