@@ -18,11 +18,11 @@ Logits are normal with deviation 2, drafted tokens uniform: nearly every positio
 cannot be captured is timed call by call and marked e, one that refuses a shape is "-".
 """
 
-import argparse
-import sys
 import warnings
 
 import torch
+
+import peer_timing
 
 POOL_BYTES = 160 << 20
 MOST_SETS = 32
@@ -96,56 +96,20 @@ def inputs_of(vocab, batch, gamma, dtype):
     return made
 
 
-def captured(run, sets):
-    """A graph of a call on each set, or None where the operators cannot be captured."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        run(*sets[0])
-        run(*sets[0])
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph):
-            for inputs in sets:
-                run(*inputs)
-    except RuntimeError:
-        torch.cuda.synchronize()
-        return None
-    return graph
-
-
-def time_us(call, calls):
-    samples = []
-    for _ in range(10):
-        begin = torch.cuda.Event(enable_timing=True)
-        end = torch.cuda.Event(enable_timing=True)
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        samples.append(begin.elapsed_time(end) * 1e3 / calls)
-    return sorted(samples[1:])[4]
-
-
 def cell(run, vocab, batch, gamma, dtype):
     try:
         sets = inputs_of(vocab, batch, gamma, dtype)
-        graph = captured(run, sets)
-        us = time_us(graph.replay, len(sets)) if graph else time_us(lambda: run(*sets[0]), 1)
-        return f"{us:9.1f}" if graph else f"{us:8.1f}e"
-    except (AssertionError, NotImplementedError, RuntimeError, ValueError):
-        torch.cuda.synchronize()
+    except RuntimeError:  # out of memory
         return f"{'-':>9}"
+    return peer_timing.cell([lambda own=own: run(*own) for own in sets], decimals=1)[1]
 
 
 def print_table(name, cells, dtype):
-    try:
-        title, run = PEERS[name]()
-        run(*inputs_of(1024, 1, 1, DTYPES[dtype])[0])
-        torch.cuda.synchronize()
-    except Exception as error:  # whatever a stranger's package throws
-        print(f"{name}: not run: {str(error).splitlines()[0] if str(error) else repr(error)}\n")
+    peer = peer_timing.loaded(name, PEERS,
+                              lambda run: run(*inputs_of(1024, 1, 1, DTYPES[dtype])[0]))
+    if peer is None:
         return
+    title, run = peer
     print(f"{title}, {dtype}, {torch.cuda.get_device_name()}")
     print(f"{'V':>7} {'B':>3} {'gamma':>5} {'us':>9}")
     for text in cells:
@@ -156,15 +120,12 @@ def print_table(name, cells, dtype):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--path", action="append", default=[], help="folder with packages")
-    parser.add_argument("--peer", action="append", choices=tuple(PEERS), help="all if left out")
+    parser = peer_timing.parser_of(__doc__)
     parser.add_argument("--dtype", choices=tuple(DTYPES), default="f32")
     parser.add_argument("--cell", action="append", help="V x B x gamma, as 128256x1x8")
-    arguments = parser.parse_args()
-    sys.path[:0] = arguments.path
+    arguments = peer_timing.parsed(parser, PEERS)
     warnings.filterwarnings("ignore")  # of compilers, about how they reduce
-    for name in sorted(arguments.peer or PEERS, key=list(PEERS).index):
+    for name in arguments.peer:
         print_table(name, arguments.cell or CELLS, arguments.dtype)
 
 

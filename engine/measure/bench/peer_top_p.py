@@ -12,6 +12,8 @@ import argparse
 
 import torch
 
+from peer_timing import captured, time_us
+
 CALLS = 16
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 65536, 262144)
 ROWS = (1, 7, 21)
@@ -22,19 +24,6 @@ def chosen(weights, p):
     prefix = torch.cumsum(ordered, dim=-1)
     inside = (prefix < p * prefix[:, -1:]).sum(dim=-1, keepdim=True)
     return (weights >= torch.gather(ordered, 1, inside)).any(dim=0)
-
-
-def time_us(run, calls):
-    samples = []
-    for _ in range(10):
-        begin = torch.cuda.Event(enable_timing=True)
-        end = torch.cuda.Event(enable_timing=True)
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        samples.append(begin.elapsed_time(end) * 1e3 / calls)
-    return sorted(samples[1:])[4]
 
 
 def many(weights, p):
@@ -51,13 +40,8 @@ def main():
     for rows in ROWS:
         for length in LENGTHS:
             weights = torch.randn(rows, length, device="cuda").pow(4)
-            stream = torch.cuda.Stream()
-            with torch.cuda.stream(stream):
-                kept = chosen(weights, p).float().mean().item()
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                many(weights, p)
+            kept = chosen(weights, p).float().mean().item()
+            graph = captured([lambda: chosen(weights, p)] * CALLS)
             print(f"{rows:7d} {length:7d} {time_us(graph.replay, CALLS):7.1f} "
                   f"{time_us(lambda: many(weights, p), CALLS):7.1f} {kept:11.3f}", flush=True)
 

@@ -22,11 +22,11 @@ A call whose values are not torch.topk's is "wrong"; one that cannot be captured
 call and marked e, one that refuses a shape is "-".
 """
 
-import argparse
 import os
-import sys
 
 import torch
+
+import peer_timing
 
 CALLS = 16
 LENGTHS = (8192, 16384, 32768, 65536, 131072, 262144, 524288)
@@ -69,37 +69,6 @@ PEERS = {
 }
 
 
-def captured(call):
-    """A graph of CALLS calls, or None where the operator cannot be captured."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        call()
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph):
-            for _ in range(CALLS):
-                call()
-    except RuntimeError:
-        torch.cuda.synchronize()
-        return None
-    return graph
-
-
-def time_us(run, calls):
-    samples = []
-    for _ in range(10):
-        begin = torch.cuda.Event(enable_timing=True)
-        end = torch.cuda.Event(enable_timing=True)
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        samples.append(begin.elapsed_time(end) * 1e3 / calls)
-    return sorted(samples[1:])[4]
-
-
 def agrees(found, scores, k):
     """The k largest values, and indices that point at them."""
     values, indices = found
@@ -114,12 +83,10 @@ def cell(select, scores, k):
     try:
         if not agrees(select(scores, k), scores, k):
             return None, f"{'wrong':>9}"
-        graph = captured(lambda: select(scores, k))
-        us = time_us(graph.replay, CALLS) if graph else time_us(lambda: select(scores, k), 1)
-        return us, f"{us:9.2f}" if graph else f"{us:8.2f}e"
     except (AssertionError, NotImplementedError, RuntimeError, ValueError):
         torch.cuda.synchronize()
         return None, f"{'-':>9}"
+    return peer_timing.cell([lambda: select(scores, k)] * CALLS, decimals=2)
 
 
 def read_ours(path):
@@ -149,13 +116,11 @@ def print_ratios(times, ours):
 
 
 def print_table(name, ours):
-    try:
-        title, select = PEERS[name]()
-        select(torch.randn(1, LENGTHS[0], device="cuda"), KS[0])
-        torch.cuda.synchronize()
-    except Exception as error:  # whatever a stranger's package throws
-        print(f"{name}: not run: {str(error).splitlines()[0] if str(error) else repr(error)}\n")
+    peer = peer_timing.loaded(
+        name, PEERS, lambda select: select(torch.randn(1, LENGTHS[0], device="cuda"), KS[0]))
+    if peer is None:
         return
+    title, select = peer
     print(f"{title}, {torch.cuda.get_device_name()}")
     print(f"{'rows':>4} {'length':>7} " + " ".join(f"{'k ' + str(k):>9}" for k in KS))
     times = {}
@@ -171,15 +136,12 @@ def print_table(name, ours):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--path", action="append", default=[], help="folder with packages")
-    parser.add_argument("--peer", action="append", choices=tuple(PEERS), help="all if left out")
+    parser = peer_timing.parser_of(__doc__)
     parser.add_argument("--ours", help="what test_gpu_topk \"[peers]\" printed")
-    arguments = parser.parse_args()
-    sys.path[:0] = arguments.path
+    arguments = peer_timing.parsed(parser, PEERS)
     ours = read_ours(arguments.ours) if arguments.ours else {}
     # A kernel that is not there ends a CUDA context: such a peer comes last.
-    for name in sorted(arguments.peer or PEERS, key=list(PEERS).index):
+    for name in arguments.peer:
         print_table(name, ours)
 
 
