@@ -15,6 +15,7 @@ traffic::ResaShape resa_shape(const ResaDecodeParams<T>& p) {
           .context_len = p.length(),
           .key_block = p.selection.key_block,
           .blocks = p.block_count(),
+          .local_blocks = p.selection.n_local,
           .active_blocks = p.active_count(),
           .element_bytes = sizeof(T)};
 }

@@ -86,10 +86,26 @@ double repeated_miss(const LaunchWork& work, const HardwareSpec& hardware,
                            : 0.0;
 }
 
+constexpr bool is_cache(TrafficTerm term) {
+  return term == TrafficTerm::kCompressedCache || term == TrafficTerm::kSelectedBlocks ||
+         term == TrafficTerm::kWindow;
+}
+
+// Of the cache, that a step reads again and again.
+double repeated_cache(const LaunchWork& work) {
+  double bytes = 0.0;
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    bytes += is_cache(static_cast<TrafficTerm>(i)) ? work.unique.read_bytes[i] : 0.0;
+  }
+  return work.launches * bytes;
+}
+
 // DRAM bytes read by term: unique bytes of cached terms with their over-fetch, reloads that L2 does
 // not serve, hand-over that it pushed out.
-void add_reads(const LaunchWork& work, double first_read, double handed_over_miss,
+void add_reads(const LaunchWork& work, const L2Pressure& pressure, double handed_over_miss,
                const HardwareSpec& hardware, const CostParameters& p, LaunchCost& cost) {
+  const double first_read = pressure.warm_miss;
+  const double fresh = 1.0 - pressure.kept * work.repeated;
   const double handover = handed_over_miss + repeated_miss(work, hardware, p);
   const double repeats = work.loaded - work.reused;
   const double reload =
@@ -105,7 +121,7 @@ void add_reads(const LaunchWork& work, double first_read, double handed_over_mis
     const double share = handed_over(term)                      ? handover
                          : term == TrafficTerm::kSelectedBlocks ? sparse
                                                                 : stream;
-    cost.term_bytes[i] = work.unique.read_bytes[i] * share;
+    cost.term_bytes[i] = work.unique.read_bytes[i] * share * (is_cache(term) ? fresh : 1.0);
     cost.read_bytes += cost.term_bytes[i];
   }
   cost.read_bytes += fixed_read(work, p);
@@ -253,6 +269,13 @@ L2Pressure l2_pressure(std::span<const LaunchWork> step, const HardwareSpec& har
                                                                SharedParameter::kWriteKnee);
   if (!streams_weights(step)) {
     out.pushed = moved > 0.0 ? out.written_share * all_written / moved : 0.0;
+  } else if (!conditions.warm) {
+    double cache = 0.0;
+    for (const LaunchWork& work : step) {
+      cache += repeated_cache(work);
+    }
+    out.kept = 1.0 - miss_probability(cache, hardware, p, SharedParameter::kKeptL2,
+                                      SharedParameter::kKeptKnee);
   }
   return out;
 }
@@ -261,7 +284,7 @@ LaunchCost bytes_of(const LaunchWork& work, const L2Pressure& pressure,
                     const HardwareSpec& hardware, const CostParameters& parameters) {
   LaunchCost cost;
   const double miss = handover_miss(work, hardware, parameters);
-  add_reads(work, pressure.warm_miss, miss, hardware, parameters, cost);
+  add_reads(work, pressure, miss, hardware, parameters, cost);
   add_writes(work, pressure, miss, parameters, cost);
   return cost;
 }
@@ -273,7 +296,7 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware,
   if (work.is_phase) {
     return;
   }
-  cost.gap_us = conditions.launch == LaunchMode::kStream
+  cost.gap_us = conditions.launch == LaunchMode::kStream || work.led
                     ? value(parameters, SharedParameter::kStreamGapUs) * hardware.scale.stream_gap
                     : value(parameters, SharedParameter::kGraphGapUs) * hardware.scale.graph_gap;
 }
@@ -294,11 +317,10 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
 }
 
 // A step that is one graph asks the host nothing before it ends, and the next is already enqueued.
-double host_wait_us(double host_trips, const CostParameters& parameters,
+double host_wait_us(double host_trips, double led_trips, const CostParameters& parameters,
                     const RunConditions& conditions) {
-  return conditions.launch == LaunchMode::kStream
-             ? host_trips * value(parameters, SharedParameter::kHostTripUs)
-             : 0.0;
+  const double trips = led_trips + (conditions.launch == LaunchMode::kStream ? host_trips : 0.0);
+  return trips * value(parameters, SharedParameter::kHostTripUs);
 }
 
 RunConditions conditions_of(const StepWork& step, RunConditions conditions) {
@@ -310,7 +332,7 @@ StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& fit_conditions) {
   const RunConditions conditions = conditions_of(step, fit_conditions);
   StepCost total;
-  const double waits = host_wait_us(step.host_trips, parameters, conditions);
+  const double waits = host_wait_us(step.host_trips, step.led_trips, parameters, conditions);
   total.time_us = waits;
   total.phase_us[static_cast<std::size_t>(Phase::kOther)] = waits;
   total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] = waits;

@@ -27,6 +27,9 @@ struct L2Pressure {
   // leave L2 when later bytes push them out. 0: each launch's own, as in steps, whose weights pass
   // between any two of them.
   double pushed = 0.0;
+  // Of a step whose weights stream by: the share of what it reads of the cache that L2 still holds
+  // when the next step reads the same.
+  double kept = 0.0;
 };
 
 struct LaunchCost {
@@ -56,8 +59,9 @@ LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const Har
 // Of one launch that is the whole point.
 LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
                    const CostParameters& parameters, const RunConditions& conditions);
-// Time in which a step waits `host_trips` times for the host.
-double host_wait_us(double host_trips, const CostParameters& parameters,
+// Time in which a step waits for the host: `host_trips` times where it leads the step, `led_trips`
+// times in any case.
+double host_wait_us(double host_trips, double led_trips, const CostParameters& parameters,
                     const RunConditions& conditions);
 // How that step is enqueued among others that are enqueued so.
 RunConditions conditions_of(const StepWork& step, RunConditions conditions);

@@ -27,6 +27,8 @@ enum class SharedParameter {
   kFixedWrite,       // bytes written by a launch that no term names
   kOverfetchSparse,  // bytes fetched for a byte of selected blocks
   kOverfetchStream,  // bytes fetched for a byte read in order
+  kKeptL2,           // cache read by a step, as a share of L2, of which half stays till the next
+  kKeptKnee,         // sharpness of that step
   kUniqueGrowth,     // of distinct blocks over queries; 1 is the linear overlap formula
   // Time.
   kDramEfficiency,     // share of the raw bandwidth that a stream gets
@@ -38,7 +40,7 @@ enum class SharedParameter {
   kOverlap,            // share of a dependent launch's time that runs beside the one before it
   kStartOverlap,       // the same of a ring of weights, of whose time kBaseUs alone can hide
 };
-inline constexpr std::size_t kSharedParameterCount = 22;
+inline constexpr std::size_t kSharedParameterCount = 24;
 
 // Parameters of each kind of launch: its own arithmetic, latency and bytes.
 enum class KindParameter {

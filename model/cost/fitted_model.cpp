@@ -84,9 +84,8 @@ double log_ratio(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 std::int64_t FittedModel::steps_of(std::string_view target) const {
-  return std::count_if(steps.begin(), steps.end(), [target](const MeasuredStep& m) {
-    return m.geometry == target && m.strategy.attention == AttentionMethod::kNsa;
-  });
+  return std::count_if(steps.begin(), steps.end(),
+                       [target](const MeasuredStep& m) { return m.geometry == target; });
 }
 
 CostParameters FittedModel::parameters() const {

@@ -112,7 +112,7 @@ struct FittedModel {
   // Of the texts whose steps are asked about, by which they choose tokens; no part of it either.
   double temperature = 0.0;
 
-  // Measured steps of that target, an NSA one.
+  // Measured steps of that target.
   std::int64_t steps_of(std::string_view target) const;
   CostParameters parameters() const;
   // The machine to price on: with its own rates, where it was measured, in the place of the

@@ -24,6 +24,7 @@ constexpr int kOneLaunchFamilies = 20;  // of steps, added
 constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
 constexpr int kDenseSteps = 60;        // of steps of a target with a dense cache, whatever it reads
 constexpr int kPeriods = 61;           // of ReSA's, a step's share
+constexpr int kSelfDrafted = 62;       // of steps of a target that drafts for itself
 constexpr int kVanillaFamilies = 110;  // one a launch of ReSA's vanilla form
 constexpr int kDenseFamilies = 101, kTopkFamilies = 120, kSamplingFamilies = 140;
 
@@ -93,6 +94,14 @@ Regime period_regime(const StepShape& s, std::int64_t period) {
   Regime regime = step_regime(s);
   regime.family = kPeriods;
   regime.at[1] = logarithm(period, 4.0);
+  return regime;
+}
+
+Regime self_drafted_regime(const StepShape& s) {
+  Regime regime = step_regime(s);
+  regime.family = kSelfDrafted;
+  regime.at[3] = std::log(resa_attended_ratio(s.context_len, s.dense)) / std::log(4.0);
+  regime.at[4] = logarithm(s.dense.key_block, 4.0);
   return regime;
 }
 

@@ -28,6 +28,8 @@ Regime attention_regime(const StepShape& shape, bool reuse, bool warm);
 Regime step_regime(const StepShape& shape);
 // Of a step of ReSA with its share of the pass that ends a period.
 Regime period_regime(const StepShape& shape, std::int64_t period);
+// Of a step of a target that drafts for itself, whose `dense` says how its drafting steps read.
+Regime self_drafted_regime(const StepShape& shape);
 // Of a layer's attention over a dense cache, and of the kernels that are measured alone.
 Regime dense_regime(const StepShape& shape);
 // Of one launch of ReSA's vanilla form, whose phases are launches of their own.

@@ -56,10 +56,11 @@ void add_parts(const StepWork& step, const HardwareSpec& hardware, const CostPar
     part.dram_bytes += bytes;
     part.floor_us += 1e6 * bytes / rate;
   }
-  const double waits = host_wait_us(step.host_trips, parameters, conditions);
+  const double waits = host_wait_us(step.host_trips, step.led_trips, parameters, conditions);
   if (waits > 0.0) {
     StepPart& part = part_of(kHostWaits, Phase::kOther, LayerKind::kNone, parts);
-    part.launches += weight * step.host_trips;
+    part.launches += weight * (step.led_trips +
+                               (conditions.launch == LaunchMode::kStream ? step.host_trips : 0.0));
     part.time_us += weight * factor * waits;
     part.bound_us[static_cast<std::size_t>(Bound::kLaunch)] += weight * factor * waits;
   }

@@ -44,9 +44,10 @@ void spare(TrafficTerm term, double bytes, LaunchWork& work) {
   work.working_set = std::max(0.0, work.working_set - less);
 }
 
-void add_dense_launch(LaunchWork work, StepWork& out) {
+void add_dense_launch(LaunchWork work, StepWork& out, double repeated) {
   work.layer = LayerKind::kRefresh;
   work.dependent = true;
+  work.repeated = repeated;
   out.add(work);
 }
 

@@ -92,8 +92,9 @@ void widen_from(std::size_t first, double requests, bool ragged, StepWork& out);
 // Takes bytes of a term out of what a launch reads: those that its unique bytes count and DRAM does
 // not deliver.
 void spare(TrafficTerm term, double bytes, LaunchWork& work);
-// An attention launch of a target with a dense cache.
-void add_dense_launch(LaunchWork work, StepWork& out);
+// An attention launch of a target with a dense cache. `repeated`: LaunchWork's, of all its reads
+// where nobody chooses them.
+void add_dense_launch(LaunchWork work, StepWork& out, double repeated = 1.0);
 // Rows that nobody wrote shortly before come from DRAM.
 void read_cold(bool cold, LaunchWork& work);
 

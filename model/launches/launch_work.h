@@ -120,8 +120,12 @@ struct LaunchWork {
   // Times that handed-over bytes are read. Those after the first come from DRAM as far as the
   // working set exceeds L2.
   double passes = 1.0;
+  // Of what it reads of the cache, the share that the step before read too, as far as that is known
+  // (over a dense cache).
+  double repeated = 0.0;
   double scattered = 1.0;  // time that DRAM takes for these bytes, over that of a stream
   bool dependent = false;  // may start before the launch before it has ended
+  bool led = false;        // the host enqueues it by itself, also where the rest is recorded
   // A phase of a launch that is listed too, behind a barrier: no launch and no gap of its own.
   bool is_phase = false;
   LatencyOrder order = LatencyOrder::kBeside;
@@ -141,6 +145,7 @@ struct StepWork {
   // Times that the host waits for a result before it goes on, where it leads the step (a stream).
   double host_trips = 0.0;
   bool led_by_host = false;  // so it does, whatever the other steps of a fit do
+  double led_trips = 0.0;  // those of launches that it leads whatever the rest is
 
   void add(const LaunchWork& launch);
   const LaunchWork* begin() const { return work.data(); }

@@ -55,6 +55,11 @@ double resa_pair(const ResaShape& s) {
   return static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
 }
 
+// Blocks that are scored: the newest ones are chosen whatever their keys say.
+double scored_blocks(const ResaShape& s) {
+  return static_cast<double>(s.blocks - std::min(s.blocks, s.local_blocks));
+}
+
 double resa_query_bytes(const ResaShape& s) {
   return static_cast<double>(s.num_heads * s.head_dim * s.element_bytes);
 }
@@ -62,7 +67,7 @@ double resa_query_bytes(const ResaShape& s) {
 }  // namespace
 
 Traffic resa_score(const ResaShape& s) {
-  const double blocks = static_cast<double>(s.blocks);
+  const double blocks = scored_blocks(s);
   Traffic t;
   t.read(TrafficTerm::kCompressedCache, blocks * resa_pair(s));
   t.read(TrafficTerm::kQueryOutput, resa_query_bytes(s));
@@ -74,7 +79,7 @@ Traffic resa_score(const ResaShape& s) {
 Traffic resa_select(const ResaShape& s) {
   const double heads = static_cast<double>(s.num_kv_heads);
   Traffic t;
-  t.read(TrafficTerm::kScores, static_cast<double>(s.blocks) * heads * kScoreBytes);
+  t.read(TrafficTerm::kScores, scored_blocks(s) * heads * kScoreBytes);
   t.write(TrafficTerm::kScores, static_cast<double>(s.active_blocks) * heads * kScoreBytes);
   return t;
 }
@@ -127,6 +132,7 @@ traffic::ResaShape resa_shape(const StepShape& s) {
           .context_len = s.context_len,
           .key_block = b,
           .blocks = s.context_len / b + 1,
+          .local_blocks = s.dense.n_local,
           .active_blocks = resa_active_blocks(s.context_len, b, s.dense.active_ratio, s.dense.n_min,
                                               s.dense.n_local),
           .element_bytes = s.element_bytes};
@@ -140,11 +146,12 @@ LaunchWork phase(LaunchKind kind, double layers, const Traffic& t, const traffic
       streaming(kind, Phase::kAttention, layers, t, number(r.num_kv_heads) * kCluster, steps);
   work.layer = LayerKind::kRefresh;
   work.is_phase = true;
+  work.repeated = 1.0;
   work.order = LatencyOrder::kBefore;
   return work;
 }
 
-void add_fused(const traffic::ResaShape& r, double layers, StepWork& out) {
+void add_fused(const traffic::ResaShape& r, double repeated, double layers, StepWork& out) {
   const double wide = lines(r.head_dim, r.element_bytes);
   out.add(phase(LaunchKind::kResaDecodeScore, layers, traffic::resa_score(r), r,
                 std::ceil(number(r.blocks) / kCluster / kRowsPerStep) * wide));
@@ -157,7 +164,7 @@ void add_fused(const traffic::ResaShape& r, double layers, StepWork& out) {
                             std::ceil(tokens / (kListedChunks * kTileKeys)) * wide);
   attend.rounds = wide;  // queries in, results out
   attend.is_phase = false;
-  add_dense_launch(attend, out);
+  add_dense_launch(attend, out, repeated);
 }
 
 // A launch of the vanilla form. Each reads what the one before has written, once.
@@ -169,7 +176,7 @@ LaunchWork vanilla(LaunchKind kind, double layers, const Traffic& t, double bloc
   return work;
 }
 
-void add_vanilla(const traffic::ResaShape& r, double layers, StepWork& out) {
+void add_vanilla(const traffic::ResaShape& r, double repeated, double layers, StepWork& out) {
   const double heads = number(r.num_kv_heads), wide = lines(r.head_dim, r.element_bytes);
   // Every block works out the mean queries of all KV heads, then goes over its rows.
   const double means = heads * number(r.head_dim) / kScoreThreads;
@@ -186,9 +193,9 @@ void add_vanilla(const traffic::ResaShape& r, double layers, StepWork& out) {
   const std::int64_t chunks = std::llround(flash_chunks(tokens));
   Traffic attend = traffic::resa_attend(r);
   attend += traffic::resa_partials(r, chunks, true);
-  add_dense_launch(vanilla(LaunchKind::kResaAttend, layers, attend, heads * number(chunks),
-                           flash_chunk_keys(tokens) / kKeysPerStep + kChunkStart, wide),
-                   out);
+  LaunchWork attending = vanilla(LaunchKind::kResaAttend, layers, attend, heads * number(chunks),
+                                 flash_chunk_keys(tokens) / kKeysPerStep + kChunkStart, wide);
+  add_dense_launch(attending, out, repeated);
   add_dense_launch(
       vanilla(LaunchKind::kResaCombine, layers, traffic::resa_partials(r, chunks, false),
               number(r.num_heads), number(chunks), wide),
@@ -198,7 +205,7 @@ void add_vanilla(const traffic::ResaShape& r, double layers, StepWork& out) {
 }  // namespace
 
 void add_resa_decode(const StepShape& s, double layers, StepWork& out) {
-  (s.dense.vanilla ? add_vanilla : add_fused)(resa_shape(s), layers, out);
+  (s.dense.vanilla ? add_vanilla : add_fused)(resa_shape(s), s.dense.repeated, layers, out);
 }
 
 }  // namespace versieve

@@ -31,6 +31,7 @@ struct ResaShape {
   std::int64_t context_len = 0;    // L
   std::int64_t key_block = 16;     // b
   std::int64_t blocks = 0;         // M
+  std::int64_t local_blocks = 1;   // newest ones, chosen unscored
   std::int64_t active_blocks = 0;  // attended blocks of a KV head
   std::int64_t element_bytes = 2;
 };

@@ -26,6 +26,7 @@ struct DenseRead {
   double filled = 1.0;           // tokens of the block whose keys a step keeps
   bool whole_step = true;        // block keys of all layers in one launch
   bool rewrites = false;         // a chain whose rows are written anew: rectification
+  double repeated = 1.0;         // of ReSA's chosen blocks, that the step before chose
   bool vanilla = false;          // ReSA's phases as launches of their own
 };
 

@@ -22,7 +22,7 @@ CellPricer::CellPricer(const FittedModel& fit, const HardwareSpec& hardware, con
       systems_(fit, hardware, target, own_,
                {.model = options.draft_model,
                 .own_acceptance = has_own_acceptance(fit, target, options),
-                .losses = &options.loss.prices}) {}
+                .yields = &options.chain_yields}) {}
 
 Evaluation CellPricer::evaluate(const Strategy& s, const ContextBucket& bucket,
                                 std::string& note) const {

@@ -40,10 +40,10 @@ std::string not_drafted_because(const Strategy& strategy, const PlanOptions& opt
     return {};
   }
   if (strategy.drafts_itself) {
-    return options.loss.prices.of(agreement_of(strategy)).is_known()
+    return options.chain_yields.knows(strategy)
                ? std::string()
-               : "what share of its own sparse steps' tokens the target keeps was not measured; "
-                 "versieve quality and profile --sweep pair do";
+               : "how many of its own sparse steps' tokens the target keeps was not counted with "
+                 "these settings; versieve profile --sweep selections --model FOLDER does";
   }
   if (!options.drafts) {
     return "the pair has no draft";

@@ -59,6 +59,9 @@ Strategy attending(const Strategy& strategy, AttentionMethod method) {
 bool chooses_tokens(const Strategy& s) {
   return s.attention == AttentionMethod::kSpecAttn;
 }
+bool yields_by_method(const Strategy& s) {
+  return chooses_tokens(s) || s.drafts_itself;
+}
 bool keeps_by_sigmoid(const Strategy& s) {
   return s.sampling == SamplingAlgorithm::kSigmoid;
 }
@@ -85,11 +88,7 @@ class Planner {
     for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
       plan_bucket(static_cast<std::int64_t>(b));
     }
-    table_.sources->chosen_share = chains_from(chooses_tokens);
-    if (table_.sources->chosen_share == EvidenceFrom::kBorrowed) {
-      table_.sources->chosen_share_of = fit_.lent_shares.lender;
-    }
-    table_.sources->sigmoid_acceptance = chains_from(keeps_by_sigmoid);
+    describe_chains();
     return std::move(table_);
   }
 
@@ -236,6 +235,35 @@ class Planner {
         .times_of = timed,
         .timed_steps = fit.steps_of(timed),
         .remark = options_.pair_remark};
+  }
+
+  void describe_chains() {
+    PlanSources& s = *table_.sources;
+    s.chosen_share = chains_from(chooses_tokens);
+    s.sigmoid_acceptance = chains_from(keeps_by_sigmoid);
+    const std::string& lender = fit_.lent_shares.lender;
+    s.chosen_share_of = s.chosen_share == EvidenceFrom::kBorrowed ? lender : "";
+    s.sigmoid_acceptance_of = s.sigmoid_acceptance == EvidenceFrom::kBorrowed ? lender : "";
+    for (const PlanEntry& e : table_.entries) {
+      if (!yields_by_method(e.evaluation.strategy)) {
+        continue;
+      }
+      const auto [from, of] = chain_tokens_from(e);
+      s.chain_tokens = std::max(s.chain_tokens.value_or(EvidenceFrom::kOwn), from);
+      s.chain_tokens_of = s.chain_tokens_of.empty() ? of : s.chain_tokens_of;
+    }
+  }
+  // And the lender, or nothing.
+  std::pair<EvidenceFrom, std::string> chain_tokens_from(const PlanEntry& e) const {
+    const ContextBucket& bucket = options_.buckets[static_cast<std::size_t>(e.bucket)];
+    if (const auto counted = systems_.yield_of(e.evaluation.strategy, bucket)) {
+      const PairId& lender = counted->lender;
+      return {lender.name.empty() ? EvidenceFrom::kOwn : EvidenceFrom::kBorrowed, text_of(lender)};
+    }
+    const AcceptanceModel& a = fit_.acceptance;
+    const bool assumed = a.origin == AcceptanceOrigin::kAssumed;
+    return {assumed ? EvidenceFrom::kAssumed : EvidenceFrom::kBorrowed,
+            assumed ? std::string() : text_of(PairId{a.pair, a.sha256}) + ", verified otherwise"};
   }
 
   // Whose numbers of chains the entries of that kind rest on; none where there are none.
@@ -750,7 +778,12 @@ std::string sources_text(const PlanTable& table) {
     chains += part("; SpecAttn's share of the context", *s.chosen_share, {s.chosen_share_of, ""});
   }
   if (s.sigmoid_acceptance) {
-    chains += part("; acceptance under sigmoids", *s.sigmoid_acceptance, {});
+    chains +=
+        part("; acceptance under sigmoids", *s.sigmoid_acceptance, {s.sigmoid_acceptance_of, ""});
+  }
+  if (s.chain_tokens) {
+    chains += part("; tokens a step of chains that choose tokens", *s.chain_tokens,
+                   {s.chain_tokens_of, ""});
   }
   return (s.pair ? text_of(*s.pair) : table.model) + ": " +
          part("acceptance", s.acceptance, acceptance_pair(table)) + "; " +
@@ -792,6 +825,11 @@ PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes
   }
   if (table.sources && !holds(keeps_by_sigmoid)) {
     table.sources->sigmoid_acceptance.reset();
+    table.sources->sigmoid_acceptance_of.clear();
+  }
+  if (table.sources && !holds(yields_by_method)) {
+    table.sources->chain_tokens.reset();
+    table.sources->chain_tokens_of.clear();
   }
   return table;
 }

@@ -10,6 +10,7 @@
 
 #include "model/cost/fitted_model.h"
 #include "model/cost/step_parts.h"
+#include "model/plan/chain_yields.h"
 #include "model/plan/loss_prices.h"
 #include "model/plan/memory_need.h"
 #include "model/plan/request_intervals.h"
@@ -60,6 +61,7 @@ struct PlanOptions {
   std::optional<PairId> pair;  // that is planned for; none: a geometry with synthetic weights
   std::string pair_remark;     // a sentence about its evidence, or empty
   LossTerms loss;              // what lossy choices cost, and may cost
+  ChainYields chain_yields;    // tokens a step of chains by their own method
   std::int64_t requests = kUsualRequests;  // that intervals are of
   // Requests at a time that are planned for, ascending from 1 (concurrency.h). Of several the
   // machine's memory is a limit.
@@ -139,7 +141,12 @@ struct PlanSources {
   std::optional<EvidenceFrom> chosen_share;
   std::string chosen_share_of;  // the lender, or empty
   std::optional<EvidenceFrom> sigmoid_acceptance;
-  std::string remark;  // a sentence, or empty
+  std::string sigmoid_acceptance_of;  // likewise
+  // Tokens a step of SpecAttn's chains, and of a target that drafts for itself: own if all that the
+  // table holds were counted by that method of the pair; none where it holds none.
+  std::optional<EvidenceFrom> chain_tokens;
+  std::string chain_tokens_of;  // the lender of the first that is not
+  std::string remark;           // a sentence, or empty
 };
 
 struct PlanTable {

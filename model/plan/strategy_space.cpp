@@ -123,7 +123,7 @@ double StrategySpace::plain_us(const StepShape& shape, double refresh_factor, do
   scratch.count = 0;
   scratch.host_trips = 0.0;
   add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
-  double us = host_wait_us(scratch.host_trips, parameters_, fit_.conditions);
+  double us = host_wait_us(scratch.host_trips, 0.0, parameters_, fit_.conditions);
   for (const LaunchWork& launch : scratch) {
     const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, fit_.conditions);
     const double factor = launch.layer == LayerKind::kRefresh ? refresh_factor
@@ -157,7 +157,7 @@ double StrategySpace::rest_us(const DraftChoice& tree, std::int64_t context,
   scratch.host_trips = 0.0;
   add_step(shape_of(tree, {.nodes = tree.nodes}, context, draft),
            parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
-  double us = host_wait_us(scratch.host_trips, parameters_, fit_.conditions);
+  double us = host_wait_us(scratch.host_trips, 0.0, parameters_, fit_.conditions);
   for (const LaunchWork& launch : scratch) {
     if (launch.layer == LayerKind::kNone) {
       us += launch.launches *

@@ -62,9 +62,9 @@ void add_indexed(std::vector<Strategy>& space) {
   }
 }
 
-// The longer of two, which a tuple of both has.
-SystemEvidence of_both(const SystemEvidence& a, const SystemEvidence& b) {
-  return {std::max(a.log_latency, b.log_latency), a.whole_steps && b.whole_steps};
+// Of a step made of two, the wider, and what nobody timed of the whole.
+SystemEvidence of_parts(const SystemEvidence& a, const SystemEvidence& b) {
+  return {std::hypot(std::max(a.log_latency, b.log_latency), kUnmeasuredStep), false};
 }
 
 }  // namespace
@@ -95,16 +95,6 @@ void add_self_drafted(const SystemSettings& settings, std::vector<Strategy>& spa
   }
 }
 
-Strategy agreement_of(const Strategy& strategy) {
-  Strategy out = drafting_steps(strategy);
-  out.sampling.reset();
-  const std::vector<std::int64_t> periods = SystemSettings{}.resa_periods;  // that are measured
-  const auto period = std::find_if(periods.begin(), periods.end() - 1,
-                                   [&](std::int64_t f) { return f >= strategy.draft.nodes; });
-  out.resa_rectify_every = *period;
-  return out;
-}
-
 std::vector<Strategy> system_space(PrecisionClass precision, const SystemSettings& settings) {
   std::vector<Strategy> space;
   if (precision == PrecisionClass::kSparseRectified) {
@@ -129,6 +119,13 @@ std::vector<Strategy> system_space(PrecisionClass precision, const SystemSetting
   return space;
 }
 
+double resa_overlap(std::int64_t key_block) {
+  constexpr double kOf16 = 0.83, kOf64 = 0.92;
+  const double at =
+      std::log2(static_cast<double>(std::max<std::int64_t>(1, key_block)) / 16.0) / 2.0;
+  return std::lerp(kOf16, kOf64, std::clamp(at, 0.0, 1.0));
+}
+
 std::optional<SystemEvidence> system_evidence(const Strategy& s, const FittedModel& fit,
                                               std::int64_t context_len, std::string& reason) {
   if (s.sampling == SamplingAlgorithm::kSigmoid) {
@@ -146,11 +143,15 @@ std::optional<SystemEvidence> system_evidence(const Strategy& s, const FittedMod
     return {};
   }
   if (s.drafts_itself) {
+    if (const SystemQuantile* own = fit.system(kSelfDraftedSteps);
+        own != nullptr && context_len <= own->longest) {
+      return SystemEvidence{own->log_latency, true};
+    }
     Strategy whole = s;
     whole.drafts_itself = false;
     const auto steps = system_evidence(drafting_steps(s), fit, context_len, reason);
     const auto pass = steps ? system_evidence(whole, fit, context_len, reason) : std::nullopt;
-    return pass ? std::optional(of_both(*steps, *pass)) : std::nullopt;
+    return pass ? std::optional(of_parts(*steps, *pass)) : std::nullopt;
   }
   const std::string method = name_of(s.attention);
   const SystemQuantile* const step = fit.system("step " + method);

@@ -20,12 +20,18 @@ LlmShape dense_sibling(const LlmShape& target);
 std::vector<Strategy> system_space(PrecisionClass precision, const SystemSettings& settings = {});
 // Self-speculation of a dense target, over the settings of ReSA and chains.
 void add_self_drafted(const SystemSettings& settings, std::vector<Strategy>& space);
-// ReSA that keeps the tokens which dense attention would choose as often as a strategy that drafts
-// for itself: of the least period that a plan goes over and that is no shorter than its steps.
-Strategy agreement_of(const Strategy& strategy);
 // Half-width of log latency that the rest of a step adds where attention alone was measured: an
 // assumption; measured steps lie within 4 % of what is composed.
 inline constexpr double kUnmeasuredStep = 0.15;
+
+// Overlap of the blocks that ReSA chooses for one token and for the next, by its block size: the
+// dense SmolLM2 on prose, code and plans (db/measured/selections.db; layers lie from 0.74 to 0.91
+// at 16). L2 keeps a few tens of MB from step to step, so that the overlap counts at short contexts
+// alone.
+double resa_overlap(std::int64_t key_block);
+
+// SystemQuantile::name of timed steps of a target that drafts for itself.
+inline constexpr const char* kSelfDraftedSteps = "step self-drafted";
 
 // What a tuple of another system is priced by.
 struct SystemEvidence {
@@ -46,5 +52,8 @@ inline constexpr std::int64_t kAssumedDraftLayers = 4;
 // that a sigmoid test at the paper's scale accepts a drafted token, whatever it is: the demo pair's
 // at 468 positions (kernels/spec_sample/MEASURED.md).
 inline constexpr double kAssumedSigmoidAcceptance = 0.9999;
+// The lower end of a 95 % interval of it where it is lent or assumed: an assumption; pairs that
+// were measured keep 0.9997 and more.
+inline constexpr double kLeastSigmoidAcceptance = 0.99;
 
 }  // namespace versieve

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "model/cost/self_drafted.h"
 #include "model/launches/sampling.h"
 #include "model/launches/step_composition.h"
 #include "model/launches/step_shape.h"
@@ -16,22 +17,27 @@ namespace versieve {
 namespace {
 
 // Standard deviation of the logarithm of accepted tokens taken from a pair with another attention:
-// an assumption.
-constexpr double kOtherTargetError = 0.1;
+// an assumption; the same of chains that another verification accepted.
+constexpr double kOtherTargetError = 0.1, kOtherMethodError = 0.1;
 // Standard deviations from one end of a 95 % interval to the other.
 constexpr double kOf95 = 2.0 * 1.959964;
 
-// Tokens of a chain of which each stays with that probability.
-double tokens_kept(double stays, std::int64_t depth) {
-  double tokens = 1.0;
-  for (std::int64_t i = 1; i <= depth; ++i) {
-    tokens += std::pow(stays, static_cast<double>(i));
-  }
-  return tokens;
-}
-
 bool keeps_by_sigmoid(const Strategy& s) {
   return s.sampling == SamplingAlgorithm::kSigmoid;
+}
+
+// Attention of a step by what decode points say of it.
+void add_dense_step(const StepShape& shape, const ResidualField& field, StepWork& out) {
+  add_step(shape, 1.0, out);
+  out.led_by_host = !shape.recorded;
+  correct_dense_attention(shape, field, out);
+  correct_sampler(shape, field, out);
+}
+
+// Attention of a step by what decode points say of it.
+void add_dense_step(const StepShape& shape, const ResidualField& field, StepWork& out) {
+  add_step(shape, 1.0, out);
+  correct_dense_attention(shape, field, out);
 }
 
 std::string percent_text(double share) {
@@ -89,7 +95,7 @@ Evaluation SystemPricer::evaluate(const Strategy& strategy, const ContextBucket&
        .contexts = contexts_log_error(times_us)},
       own_.requests(), e);
   e.source = Provenance::kPredicted;
-  note = note_of(strategy);
+  note = note_of(strategy, bucket);
   return e;
 }
 
@@ -112,9 +118,25 @@ Estimate95 SystemPricer::chosen_share_of(const Strategy& strategy) const {
   return *share;
 }
 
+std::optional<Estimate95> SystemPricer::lent_share_of(const Strategy& strategy) const {
+  std::optional<Estimate95> lent = lent_shares_.of(strategy);
+  if (!lent && strategy.sampling == SamplingAlgorithm::kSigmoid) {
+    Strategy other = strategy;
+    other.attention = strategy.attention == AttentionMethod::kNsa ? AttentionMethod::kDense
+                                                                  : AttentionMethod::kNsa;
+    lent = lent_shares_.of(other);
+  }
+  return lent;
+}
+
 Estimate95 SystemPricer::sigmoid_acceptance_of(const Strategy& strategy) const {
-  return chain_shares_.of(strategy).value_or(
-      Estimate95{kAssumedSigmoidAcceptance, kAssumedSigmoidAcceptance, kAssumedSigmoidAcceptance});
+  if (const std::optional<Estimate95> own = chain_shares_.of(strategy)) {
+    return *own;
+  }
+  Estimate95 lent = lent_share_of(strategy).value_or(
+      Estimate95{kAssumedSigmoidAcceptance, kAssumedSigmoidAcceptance, 1.0});
+  lent.low = std::min(lent.low, kLeastSigmoidAcceptance);
+  return lent;
 }
 
 DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context,
@@ -125,7 +147,8 @@ DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context,
                  .active_ratio = s.resa_active_ratio,
                  .n_min = s.resa_n_min,
                  .n_local = s.resa_n_local,
-                 .filled = 0.5 * (b + 1.0)};
+                 .filled = 0.5 * (b + 1.0),
+                 .repeated = resa_overlap(s.resa_key_block)};
   set_indexer(s, read);
   read.chosen_tokens = chosen_share * static_cast<double>(context);
   read.weight_rows = std::max<std::int64_t>(1, s.draft.nodes - 1);
@@ -197,10 +220,7 @@ void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
   shape.num_queries = step.queries;
   shape.dense = step.read;
   StepWork work;
-  add_step(shape, 1.0, work);
-  work.led_by_host = !shape.recorded;
-  correct_dense_attention(shape, fit_.system_time, work);
-  correct_sampler(shape, fit_.system_time, work);
+  add_dense_step(shape, fit_.system_time, work);
   sink.take(work, step.weight, step.factor * std::exp(fit_.system_time.at(step_regime(shape))));
 }
 
@@ -214,20 +234,16 @@ const LlmShape* SystemPricer::draft_model_of(const Strategy& strategy) const {
   return strategy.attention == AttentionMethod::kSpecAttn ? &assumed_draft_ : nullptr;
 }
 
-// A step over chosen blocks for each drafted token, and the chain's verification.
+// A step over chosen blocks for each drafted token, and the chain's verification, which the host
+// leads; what timed steps of the kind say comes on top of both.
 void SystemPricer::compose_self_drafted(const Strategy& strategy, std::int64_t context,
                                         StepSink& sink) const {
-  const Strategy sparse = drafting_steps(strategy);
-  compose_dense({.strategy = sparse,
-                 .context_len = context,
-                 .read = read_of(sparse, context, 0.0),
-                 .weight = static_cast<double>(strategy.draft.levels()),
-                 .factor = measured_factor(sparse, context)},
-                sink);
-  compose_dense({.strategy = {.attention = AttentionMethod::kDense, .sampling = strategy.sampling},
-                 .context_len = context,
-                 .queries = strategy.draft.nodes},
-                sink);
+  StepShape shape = step_shape(strategy, dense_, dense_draft(), context, StepShape{}.overlap, fit_,
+                               own_.concurrency());
+  shape.dense = read_of(strategy, context, 0.0);
+  sink.take(self_drafted_work(shape, fit_.system_time), 1.0,
+            std::exp(fit_.system_time.at(self_drafted_regime(shape))) *
+                measured_factor(strategy, context));
 }
 
 // A plain step of the model for each drafted token; the first also takes in what was committed.
@@ -237,9 +253,7 @@ void SystemPricer::compose_draft_model(const DenseStep& step, const LlmShape& mo
   StepShape shape = step_shape(plain, model, dense_draft(), step.context_len, StepShape{}.overlap,
                                fit_, own_.concurrency());
   StepWork work;
-  add_step(shape, 1.0, work);
-  work.led_by_host = !shape.recorded;
-  correct_dense_attention(shape, fit_.system_time, work);
+  add_dense_step(shape, fit_.system_time, work);
   sink.take(work, step.weight * static_cast<double>(step.strategy.draft.levels()),
             std::exp(fit_.system_time.at(step_regime(shape))));
 }
@@ -269,8 +283,10 @@ SystemPricer::SamplerTimes SystemPricer::sampler_times(const Strategy& strategy)
 
 // Steps of the same launches near that context, on the fit's machine and of the same target.
 double SystemPricer::measured_factor(const Strategy& strategy, std::int64_t context) const {
-  if (own_.scaled() || own_.concurrency() > 1 ||
-      fit_.system("step " + std::string(name_of(strategy.attention))) == nullptr) {
+  const std::string timed = strategy.drafts_itself
+                                ? kSelfDraftedSteps
+                                : "step " + std::string(name_of(strategy.attention));
+  if (own_.scaled() || own_.concurrency() > 1 || fit_.system(timed) == nullptr) {
     return 1.0;
   }
   double sum = 0.0, weights = 0.0;
@@ -288,22 +304,13 @@ double SystemPricer::measured_factor(const Strategy& strategy, std::int64_t cont
   return std::exp(sum / std::max(1.0, weights));
 }
 
-// A drafted token stays where the sparse step's likeliest token is the dense one's, as it was
-// counted along true texts.
-AcceptedTokens SystemPricer::self_accepted_of(const Strategy& strategy) const {
-  const LossPrice kept =
-      draft_.losses == nullptr ? LossPrice{} : draft_.losses->of(agreement_of(strategy));
-  VERSIEVE_ASSERT(kept.is_known(), "a target whose own drafts nobody counted is not priced");
-  const std::int64_t depth = strategy.draft.depth;
-  AcceptedTokens out;
-  out.mean = tokens_kept(kept.same_token.value, depth);
-  out.log_error =
-      std::log(tokens_kept(kept.same_token.high, depth) / tokens_kept(kept.same_token.low, depth)) /
-      kOf95;
-  if (kept.from == PriceFrom::kBorrowed) {
-    out.log_error = std::hypot(out.log_error, kOtherTargetError);
-  }
-  return out;
+std::optional<ChainYields::Found> SystemPricer::yield_of(const Strategy& strategy,
+                                                         const ContextBucket& bucket) const {
+  const bool own_method =
+      strategy.drafts_itself || strategy.attention == AttentionMethod::kSpecAttn;
+  return own_method && draft_.yields != nullptr
+             ? draft_.yields->of(strategy, bucket.low, bucket.high)
+             : std::nullopt;
 }
 
 AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
@@ -317,9 +324,10 @@ AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
         std::log(tokens_kept(stays.high, depth) / tokens_kept(stays.low, depth)) / kOf95;
     return out;
   }
-  if (strategy.drafts_itself) {
-    return self_accepted_of(strategy);
+  if (const std::optional<ChainYields::Found> counted = yield_of(strategy, bucket)) {
+    return counted->tokens;
   }
+  VERSIEVE_ASSERT(!strategy.drafts_itself, "own drafts that nobody counted are not priced");
   if (strategy.draft.speculates()) {
     Strategy draft;
     draft.draft = strategy.draft;
@@ -327,6 +335,9 @@ AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
     out = accepted_tokens(fit_.acceptance, draft, bucket.low, bucket.high);
     out.log_error =
         draft_.own_acceptance ? out.log_error : std::hypot(out.log_error, kOtherTargetError);
+    if (strategy.attention == AttentionMethod::kSpecAttn) {
+      out.log_error = std::hypot(out.log_error, kOtherMethodError);
+    }
   }
   return out;
 }
@@ -356,24 +367,40 @@ double SystemPricer::log_error(const Strategy& strategy, const ContextBucket& bu
   return std::hypot(of_steps, of_share);
 }
 
-std::string SystemPricer::self_note_of(const Strategy& s) const {
-  const LossPrice kept = draft_.losses->of(agreement_of(s));
-  return "drafts for itself: " + percent_text(kept.same_token.value) +
-         " of its sparse steps' tokens stay, measured of " +
-         (kept.from == PriceFrom::kBorrowed ? text_of(kept.pair) : std::string("the pair")) +
-         "; no step of such a draft was timed";
+std::string SystemPricer::self_note_of(const Strategy& s, const ContextBucket& bucket) const {
+  return "drafts for itself: " + tokens_note_of(s, bucket) +
+         (fit_.system(kSelfDraftedSteps) == nullptr ? "; no step of such a draft was timed" : "");
 }
 
-std::string SystemPricer::note_of(const Strategy& s) const {
+// Whose tokens a step of a chain are.
+std::string SystemPricer::tokens_note_of(const Strategy& s, const ContextBucket& bucket) const {
+  if (const std::optional<ChainYields::Found> counted = yield_of(s, bucket)) {
+    return counted->lender.name.empty() ? "tokens a step counted of the pair"
+                                        : "tokens a step lent by " + text_of(counted->lender);
+  }
+  return "tokens a step lent: those of " + fit_.acceptance.pair +
+         (is_dense_target() ? " under dense verification" : ", whose verification is another");
+}
+
+std::string SystemPricer::sigmoid_note_of(const Strategy& s) const {
+  char stays[32];
+  std::snprintf(stays, sizeof stays, "%.4f", sigmoid_acceptance_of(s).value);
+  std::string from = "assumed: the demo pair's";
+  if (is_of_measured_chain(s)) {
+    from = "measured of the pair";
+  } else if (is_of_lent_share(s)) {
+    from = "lent by " + fit_.lent_shares.lender;
+  }
+  return std::string("lossy: drafted tokens are accepted unseen (") + stays + ", " + from +
+         "), so the text is the draft's; " + sampler_times(s).text();
+}
+
+std::string SystemPricer::note_of(const Strategy& s, const ContextBucket& bucket) const {
   if (keeps_by_sigmoid(s)) {
-    char stays[32];
-    std::snprintf(stays, sizeof stays, "%.4f", sigmoid_acceptance_of(s).value);
-    return std::string("lossy: drafted tokens are accepted unseen (") + stays +
-           (is_of_measured_chain(s) ? ", measured of the pair" : ", assumed: the demo pair's") +
-           "), so the text is the draft's; " + sampler_times(s).text();
+    return sigmoid_note_of(s);
   }
   if (s.drafts_itself) {
-    return self_note_of(s);
+    return self_note_of(s, bucket);
   }
   const std::string acceptance = "acceptance of " + fit_.acceptance.pair;
   if (is_dense_target() && s.attention == AttentionMethod::kDense) {
@@ -388,7 +415,7 @@ std::string SystemPricer::note_of(const Strategy& s) const {
   std::string note = "lossy: may change tokens";
   note += is_dense_target() ? "" : "; of the dense target " + dense_.name;
   if (s.attention == AttentionMethod::kSpecAttn) {
-    note += "; " + acceptance + ", " + percent_text(chosen_share_of(s).value) +
+    note += "; " + tokens_note_of(s, bucket) + ", " + percent_text(chosen_share_of(s).value) +
             " of the context chosen, " +
             (is_of_measured_chain(s) ? "measured of the pair"
                                      : "measured of " + fit_.lent_shares.lender);

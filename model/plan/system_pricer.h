@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/plan/chain_shares.h"
-#include "model/plan/loss_prices.h"
+#include "model/plan/chain_yields.h"
 #include "model/plan/tuple_pricer.h"
 
 namespace versieve {
@@ -20,9 +20,8 @@ namespace versieve {
 struct DenseDraft {
   std::optional<LlmShape> model;
   bool own_acceptance = false;
-  // What ReSA keeps of the tokens of dense attention, by which a target drafts for itself; null:
-  // nobody asks.
-  const LossPrices* losses = nullptr;
+  // Tokens a step of chains by their own method; null: nobody asks.
+  const ChainYields* yields = nullptr;
 };
 
 class SystemPricer {
@@ -45,7 +44,7 @@ class SystemPricer {
     return chain_shares_.of(strategy).has_value();
   }
   bool is_of_lent_share(const Strategy& strategy) const {
-    return !is_of_measured_chain(strategy) && strategy.attention == AttentionMethod::kSpecAttn;
+    return !is_of_measured_chain(strategy) && lent_share_of(strategy).has_value();
   }
   // Of a chain that sigmoids test: what the whole of its sampler takes, and that of the exact one,
   // by the launches that run (model/launches/sampling.h).
@@ -56,6 +55,9 @@ class SystemPricer {
     std::string text() const;  // "its sampler takes 9.3 us, the exact one 9.0 us"
   };
   SamplerTimes sampler_times(const Strategy& strategy) const;
+  // Its tokens a step as points of its own method say them; none where there are none.
+  std::optional<ChainYields::Found> yield_of(const Strategy& strategy,
+                                             const ContextBucket& bucket) const;
 
  private:
   // A step, or a share of one: `weight` of its cost.
@@ -73,7 +75,9 @@ class SystemPricer {
   DraftShape dense_draft() const;
   // None of a strategy that chooses no tokens.
   Estimate95 chosen_share_of(const Strategy& strategy) const;
-  // Measured, else assumed without an interval.
+  // What sigmoids keep does not depend on how the target attends.
+  std::optional<Estimate95> lent_share_of(const Strategy& strategy) const;
+  // Measured, else lent, else assumed, the latter two with a wider interval.
   Estimate95 sigmoid_acceptance_of(const Strategy& strategy) const;
   DenseRead read_of(const Strategy& strategy, std::int64_t context, double chosen_share) const;
   double time_us(const Strategy& strategy, std::int64_t context, double chosen_share) const;
@@ -89,11 +93,12 @@ class SystemPricer {
   double sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes) const;
   double period_factor(const Strategy& strategy, std::int64_t context) const;
   double measured_factor(const Strategy& strategy, std::int64_t context) const;
-  AcceptedTokens self_accepted_of(const Strategy& strategy) const;
-  std::string self_note_of(const Strategy& strategy) const;
+  std::string self_note_of(const Strategy& strategy, const ContextBucket& bucket) const;
+  std::string tokens_note_of(const Strategy& strategy, const ContextBucket& bucket) const;
+  std::string sigmoid_note_of(const Strategy& strategy) const;
   AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
   double log_error(const Strategy& strategy, const ContextBucket& bucket) const;
-  std::string note_of(const Strategy& strategy) const;
+  std::string note_of(const Strategy& strategy, const ContextBucket& bucket) const;
 
   const FittedModel& fit_;
   HardwareSpec hardware_;

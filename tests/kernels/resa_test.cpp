@@ -226,13 +226,22 @@ TEST_CASE("a step's predicted bytes are those of the memory model") {
                                  .head_dim = 64,
                                  .context_len = 65536,
                                  .key_block = 16,
-                                 .blocks = 4096,
+                                 .blocks = 4097,
                                  .active_blocks = 410};
   const double kv = 65536.0 * 2048.0;
   const Traffic step = traffic::resa_decode(shape);
   CHECK(step.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)] == kv / 16);
   CHECK(step.read_bytes[static_cast<std::size_t>(TrafficTerm::kSelectedBlocks)] ==
         410.0 * 16 * 2048);
+  // The newest blocks are chosen whatever their keys say: nobody reads those.
+  traffic::ResaShape local = shape;
+  local.local_blocks = 9;
+  const double pair = 2.0 * 8 * 64 * 2;
+  CHECK(traffic::resa_score(shape).total_read() - traffic::resa_score(local).total_read() ==
+        8.0 * pair);
+  CHECK(traffic::resa_select(shape).total_read() - traffic::resa_select(local).total_read() ==
+        8.0 * 8 * 4);
+  CHECK(traffic::resa_attend(local).total_read() == traffic::resa_attend(shape).total_read());
   const Traffic pass = traffic::rectify(shape, 32);
   CHECK(pass.read_bytes[static_cast<std::size_t>(TrafficTerm::kWindow)] == kv);
   CHECK(pass.write_bytes[static_cast<std::size_t>(TrafficTerm::kKvAppend)] == 32.0 * 2048);

@@ -162,6 +162,95 @@ TEST_CASE(
   CHECK(sources_text(without).find("sigmoids") == std::string::npos);
 }
 
+TEST_CASE("what sigmoids keep is lent by a pair that was measured, and so said") {
+  const PlanTable lent =
+      planned({}, {.lender = "another pair",
+                   .rows = {share_of("dense/d3k1n4/bfs/c1/F*/sampling=sigmoid", 0.98, 0.001)}});
+  const PlanEntry& kept = entry_of(lent, kSigmoid);
+  CHECK(kept.evaluation.expected_accepted == Approx(1.0 + 0.98 + 0.9604 + 0.941192));
+  CHECK_THAT(kept.note, Catch::Contains("(0.9800, lent by another pair)"));
+  CHECK(lent.sources->sigmoid_acceptance == EvidenceFrom::kBorrowed);
+  CHECK_THAT(sources_text(lent),
+             Catch::Contains("; acceptance under sigmoids borrowed from another pair"));
+  // A lent share reaches down to 0.99 in its interval, an assumed one as far.
+  const auto width = [](const PlanTable& table) {
+    const Interval interval = entry_of(table, kSigmoid).evaluation.same_texts_interval;
+    return std::log(interval.high / interval.low);
+  };
+  const std::string own = "nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid";
+  CHECK(width(planned({})) > width(planned({share_of(own, 0.9999)})));
+  CHECK(width(planned({}, {.lender = "another pair", .rows = {share_of(own, 0.9999)}})) ==
+        Approx(width(planned({}))).epsilon(0.01));
+}
+
+TEST_CASE("tokens a step of SpecAttn are its own points', lent, or another verification's") {
+  const auto found = [](std::vector<ChainYield> rows) {
+    PlanOptions options;
+    options.buckets = {{8192, 16384}};
+    options.classes = {PrecisionClass::kSparse};
+    options.ranks = 1000;
+    options.distinct = false;
+    options.chain_yields = ChainYields(rows);
+    return plan(fit_with(all_shares()), hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"),
+                options);
+  };
+  const auto width = [](const PlanTable& table) {
+    const Interval interval = entry_of(table, kSpecAttn).evaluation.same_texts_interval;
+    return std::log(interval.high / interval.low);
+  };
+  ChainYield counted{.strategy = kSpecAttn,
+                     .context_len = 2048,
+                     .mean = 3.0,
+                     .log_error = 0.02,
+                     .texts = 8,
+                     .pair = {"theirs", std::string(64, 'b')},
+                     .own = true};
+  const PlanTable own = found({counted});
+  CHECK(entry_of(own, kSpecAttn).evaluation.expected_accepted == 3.0);
+  CHECK_THAT(entry_of(own, kSpecAttn).note, Catch::Contains("tokens a step counted of the pair"));
+  // Another p has no row of its own: the table as a whole borrows.
+  CHECK(own.sources->chain_tokens == EvidenceFrom::kBorrowed);
+  counted.own = false;
+  const PlanTable lent = found({counted});
+  CHECK(entry_of(lent, kSpecAttn).evaluation.expected_accepted == 3.0);
+  CHECK_THAT(entry_of(lent, kSpecAttn).note,
+             Catch::Contains("tokens a step lent by theirs (sha256 bbbbbbbbbbbb)"));
+  CHECK(width(lent) > width(own));
+  const PlanTable none = found({});
+  CHECK_THAT(entry_of(none, kSpecAttn).note, Catch::Contains("tokens a step lent: those of"));
+  CHECK(none.sources->chain_tokens == EvidenceFrom::kBorrowed);
+  CHECK_THAT(sources_text(none),
+             Catch::Contains("tokens a step of chains that choose tokens borrowed from"));
+  CHECK(width(none) > width(lent));
+}
+
+TEST_CASE("a chain of another depth keeps each token as often as the counted one") {
+  const ChainYields yields({{.strategy = "specattn:p0.9/d3k1n4/bfs/c1/F*",
+                             .context_len = 1024,
+                             .mean = 1.0 + 0.8 + 0.64 + 0.512,
+                             .log_error = 0.01,
+                             .texts = 4,
+                             .pair = {},
+                             .own = true},
+                            {.strategy = "specattn:p0.9/d3k1n4/bfs/c1/F*",
+                             .context_len = 8192,
+                             .mean = 2.0,
+                             .log_error = 0.01,
+                             .texts = 4,
+                             .pair = {},
+                             .own = true}});
+  const Strategy deeper = Strategy::parse("specattn:p0.9/d5k1n6/bfs/c1/F*");
+  const auto found = yields.of(deeper, 0, 4096);  // the nearer context is 1,024
+  REQUIRE(found);
+  CHECK(found->tokens.mean == Approx(1.0 + 0.8 + 0.64 + 0.512 + 0.4096 + 0.32768));
+  CHECK(found->tokens.log_error > 0.01);
+  CHECK(found->tokens.source == Provenance::kPredicted);
+  CHECK(yields.of(Strategy::parse("specattn:p0.9/d3k1n4/bfs/c1/F*"), 8192, 16384)->tokens.mean ==
+        2.0);
+  CHECK(!yields.knows(Strategy::parse("specattn:p0.97/d3k1n4/bfs/c1/F*")));
+  CHECK(!yields.knows(Strategy::parse("dense/d3k1n4/bfs/c1/F*")));
+}
+
 TEST_CASE("a share that was measured on few texts widens the interval") {
   const auto width = [](const PlanTable& table, const char* strategy) {
     const Interval interval = entry_of(table, strategy).evaluation.same_texts_interval;

@@ -284,3 +284,28 @@ TEST_CASE("more bandwidth, more queries and more context move costs the right wa
   CHECK(time_at(16384, 8, h200()) < time_at(16384, 128, h200()));
   CHECK(time_at(16384, 64, h200()) < time_at(16384, 64, hardware_by_key("a100-sxm-80g")));
 }
+
+TEST_CASE("a step over a dense cache reads again what the step before left in L2") {
+  const HardwareSpec& h100 = hardware_by_key("h100-sxm");
+  const auto bytes = [&](std::int64_t context, double repeated, bool warm = false) {
+    StepShape shape{.target = named_llm_shape("dense-1b")};
+    shape.context_len = context;
+    shape.refresh_layers = shape.target.layers;
+    shape.recorded = true;
+    shape.dense = {.method = AttentionMethod::kResa,
+                   .key_block = 16,
+                   .active_ratio = 0.1,
+                   .filled = 8.5,
+                   .repeated = repeated};
+    StepWork work;
+    add_step(shape, 1.0, work);
+    return cost_of(work, h100, initial_parameters(), {warm, LaunchMode::kGraph}).dram_bytes;
+  };
+  // Of 22 MB of keys and chosen blocks at 4K: more of them, the more the next step chooses alike.
+  const double saved = bytes(4096, 0.0) - bytes(4096, 1.0);
+  CHECK(saved > 2e6);
+  CHECK(saved < 22e6);
+  CHECK(bytes(4096, 0.5) == Approx(0.5 * (bytes(4096, 0.0) + bytes(4096, 1.0))));
+  // A hundred times as many push each other out.
+  CHECK(bytes(262144, 0.0) - bytes(262144, 1.0) < 0.1 * saved);
+}

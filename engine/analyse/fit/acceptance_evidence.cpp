@@ -44,8 +44,10 @@ std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
     if (!accepted || !is_of(m, pair) || m.key.temperature != temperature) {
       continue;
     }
-    // What a target drafts for itself says nothing of its pair's draft.
-    if (const Strategy strategy = Strategy::parse(m.key.strategy); !strategy.drafts_itself) {
+    // What a target drafts for itself says nothing of its pair's draft, and what SpecAttn accepts
+    // little of exact verification.
+    if (const Strategy strategy = Strategy::parse(m.key.strategy);
+        !strategy.drafts_itself && strategy.attention != AttentionMethod::kSpecAttn) {
       samples.push_back({&m, strategy, *accepted});
       calibration = calibration || m.key.split == "calibration";
     }

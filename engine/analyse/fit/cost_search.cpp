@@ -45,6 +45,12 @@ KindSum sum_of(LaunchKind kind, std::span<const LaunchWork> launches,
   return sum;
 }
 
+// What steps over a dense cache say, which no NSA point has.
+bool is_of_dense_steps(std::size_t parameter) {
+  return parameter == index_of(SharedParameter::kKeptL2) ||
+         parameter == index_of(SharedParameter::kKeptKnee);
+}
+
 class Stage {
  public:
   Stage(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware, Evidence evidence,
@@ -59,7 +65,9 @@ class Stage {
     find_kinds();
     const auto table = parameter_table();
     for (std::size_t i = 0; i < kParameterCount; ++i) {
-      const bool wanted = i < kSharedParameterCount ? only == nullptr : is_own(kind_of(i));
+      const bool wanted = i >= kSharedParameterCount ? is_own(kind_of(i))
+                          : is_of_dense_steps(i)     ? reads_again_
+                                                     : only == nullptr;
       if (table[i].evidence == evidence && wanted) {
         active_.push_back(i);
       }
@@ -95,6 +103,7 @@ class Stage {
       for (const std::vector<LaunchWork>* launches : {&point.timed, &point.observed}) {
         for (const LaunchWork& launch : *launches) {
           kinds[static_cast<std::size_t>(launch.kind)] = true;
+          reads_again_ = reads_again_ || (point.observed.size() > 0 && launch.repeated > 0.0);
         }
       }
     }
@@ -329,7 +338,7 @@ class Stage {
       }
     }
     if (p.time_us) {
-      double us = host_wait_us(launches.host_trips, values, p.conditions);
+      double us = host_wait_us(launches.host_trips, launches.led_trips, values, p.conditions);
       for (std::size_t k = 0; k < timed.size(); ++k) {
         us += launches.timed[k].launches * timed[k].added_us();
       }
@@ -370,6 +379,7 @@ class Stage {
   std::vector<std::size_t> active_;
   std::vector<int> clusters_;        // the point of each residual
   std::vector<Eigen::Index> first_;  // residual of each point
+  bool reads_again_ = false;  // a point is a step that reads of the cache what the last one read
 };
 
 // Nothing known: anything within the bounds.

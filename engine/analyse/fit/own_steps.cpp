@@ -56,9 +56,8 @@ std::vector<double> unseen_errors(const std::vector<OwnStep>& steps) {
 }
 
 void set_width(const std::vector<OwnStep>& steps, FittedModel& fit) {
-  const std::vector<double> errors = unseen_errors(steps);
-  const std::optional<double> width = conformal_quantile(errors, 0.9);
-  if (errors.size() < kEnoughForWidth || !width) {
+  const std::optional<double> width = unseen_width(steps);
+  if (!width) {
     return;
   }
   for (ErrorQuantile& q : fit.errors) {
@@ -74,13 +73,22 @@ void set_width(const std::vector<OwnStep>& steps, FittedModel& fit) {
 
 }  // namespace
 
-ResidualField learn_own_steps(const std::vector<OwnStep>& steps, FittedModel& fit) {
-  set_width(steps, fit);
+ResidualField field_of_steps(const std::vector<OwnStep>& steps) {
   std::vector<const OwnStep*> all;
   for (const OwnStep& step : steps) {
     all.push_back(&step);
   }
-  ResidualField field = field_of(all);
+  return field_of(all);
+}
+
+std::optional<double> unseen_width(const std::vector<OwnStep>& steps) {
+  const std::vector<double> errors = unseen_errors(steps);
+  return errors.size() < kEnoughForWidth ? std::nullopt : conformal_quantile(errors, 0.9);
+}
+
+ResidualField learn_own_steps(const std::vector<OwnStep>& steps, FittedModel& fit) {
+  set_width(steps, fit);
+  ResidualField field = field_of_steps(steps);
   append(field, fit.step_time);
   return field;
 }

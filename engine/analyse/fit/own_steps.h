@@ -2,6 +2,7 @@
 // steps, and how well it knows those that were not measured.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct OwnStep {
   std::int64_t context_len = 0;
 };
 
+// The correction alone.
+ResidualField field_of_steps(const std::vector<OwnStep>& steps);
+// |log(predicted / measured)| that 90 % of the steps stay under of which the correction has seen no
+// step of the same tuple; none of fewer than ten.
+std::optional<double> unseen_width(const std::vector<OwnStep>& steps);
 // A correction learned from these steps on top of the fit's own. Where there are ten or more, the
 // width that the target's steps need of which the correction has seen no step of the same tuple
 // takes the place of the fit's, in the ranges of contexts that they lie in. Returns what was added.

@@ -7,6 +7,7 @@ PointLaunches launches_of(const FitPoint& point, double growth) {
   PointLaunches out;
   out.timed.assign(work.timed.begin(), work.timed.end());
   out.host_trips = work.timed.host_trips;
+  out.led_trips = work.timed.led_trips;
   if (point.key.workload == WorkloadKind::kStep ||
       point.key.workload == WorkloadKind::kRectifiedStep) {
     out.observed.assign(work.observed.begin(), work.observed.end());

@@ -13,6 +13,7 @@ struct PointLaunches {
   std::vector<LaunchWork> timed;
   std::vector<LaunchWork> observed;  // empty: `timed`, as of all but recorded steps
   double host_trips = 0.0;           // of `timed`
+  double led_trips = 0.0;            // likewise
 
   std::span<const LaunchWork> watched() const { return observed.empty() ? timed : observed; }
 };

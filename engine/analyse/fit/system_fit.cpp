@@ -31,16 +31,23 @@ double time_of(const StepWork& work, const FitPoint& p, const HardwareSpec& hard
   return cost_of(work, hardware, model.values, p.conditions).time_us;
 }
 
+bool is_whole_step(const FitPoint& p) {
+  return p.key.workload == WorkloadKind::kStep || p.key.workload == WorkloadKind::kRectifiedStep;
+}
+bool is_composite(const FitPoint& p) {
+  return p.key.workload == WorkloadKind::kRectifiedStep || p.strategy.drafts_itself;
+}
+
 double predicted_us(const FitPoint& p, const HardwareSpec& hardware, const SystemModel& model) {
   return predict_system(p, hardware, model.values, model.field).time_us;
 }
 
-// Periods after the steps that they are made of.
+// Periods, and steps of a target that drafts for itself, after the steps that they are made of.
 void add_step_residuals(const Points& points, const HardwareSpec& hardware, SystemModel& model) {
-  for (const WorkloadKind kind : {WorkloadKind::kStep, WorkloadKind::kRectifiedStep}) {
+  for (const bool is_made_of_steps : {false, true}) {
     std::vector<Residual> residuals;
     for (const FitPoint* p : points) {
-      if (p->key.workload == kind && p->time_us) {
+      if (is_whole_step(*p) && p->time_us && is_composite(*p) == is_made_of_steps) {
         residuals.push_back(
             {whole_step_regime(*p), std::log(*p->time_us / predicted_us(*p, hardware, model))});
       }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/analyse/fit/point_parts.h"
+#include "model/cost/self_drafted.h"
 #include "model/launches/dense_attention.h"
 #include "model/launches/flash_decode.h"
 #include "model/launches/sampling.h"
@@ -53,10 +54,9 @@ DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
   return read;
 }
 
-StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
-  const LlmShape target = named_llm_shape(m.key.model);
-  StepShape s = asked_step(strategy, target, draft_shape_for(target), m.key.context_len,
-                           bytes_of(m.key.dtype));
+StepShape shape_of(const PointMeasurement& m, const Strategy& strategy, const LlmShape& target,
+                   const DraftShape& draft) {
+  StepShape s = asked_step(strategy, target, draft, m.key.context_len, bytes_of(m.key.dtype));
   s.num_queries = m.key.num_queries;
   s.dense = read_of(m, strategy);
   s.recorded = s.dense.whole_step && m.key.launch == LaunchMode::kGraph;
@@ -80,7 +80,8 @@ std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
   return launch_kind(path);
 }
 
-FitPoint system_point(const PointMeasurement& m) {
+// Of a kernel alone: nobody's shapes.
+FitPoint point_of(const PointMeasurement& m, const LlmShape& target, const DraftShape& draft) {
   FitPoint p{.key = m.key};
   p.system = true;
   p.conditions.warm = m.key.cache_state == CacheState::kWarm;
@@ -92,11 +93,19 @@ FitPoint system_point(const PointMeasurement& m) {
     p.sampling = SamplingCase::parse(m.key.strategy);
   } else {
     p.strategy = Strategy::parse(m.key.strategy);
-    p.shape = shape_of(m, p.strategy);
+    p.shape = shape_of(m, p.strategy, target, draft);
   }
   add_measurements(
       m, [&p](std::string_view path) { return kind_in(p, path); }, p);
   return p;
+}
+
+FitPoint point_of(const PointMeasurement& m) {
+  if (is_kernel(m.key.workload)) {
+    return point_of(m, {}, {});
+  }
+  const LlmShape target = named_llm_shape(m.key.model);
+  return point_of(m, target, draft_shape_for(target));
 }
 
 std::string useless_because(const PointMeasurement& m) {
@@ -132,6 +141,10 @@ bool is_system_point(const PointMeasurement& m) {
   }
 }
 
+FitPoint system_point(const PointMeasurement& m, const LlmShape& target, const DraftShape& draft) {
+  return point_of(m, target, draft);
+}
+
 FitPoints system_points(const std::vector<PointMeasurement>& measured) {
   FitPoints out;
   std::map<Dtype, std::int64_t> dtypes;
@@ -156,7 +169,7 @@ FitPoints system_points(const std::vector<PointMeasurement>& measured) {
         reason = outdated_because(m);
       }
       if (reason.empty()) {
-        out.points.push_back(system_point(m));
+        out.points.push_back(point_of(m));
         continue;
       }
     } catch (const Error& e) {
@@ -180,6 +193,11 @@ StepWork whole_step(const StepShape& shape, const ResidualField& field) {
 }
 
 PointWork step_work(const FitPoint& p, const ResidualField& field) {
+  if (p.strategy.drafts_itself) {
+    StepShape led = p.shape;
+    led.recorded = false;
+    return {.timed = self_drafted_work(p.shape, field), .observed = self_drafted_work(led, field)};
+  }
   PointWork work{.timed = whole_step(p.shape, field)};
   StepShape led = p.shape;
   if (p.key.workload == WorkloadKind::kRectifiedStep) {
@@ -233,6 +251,9 @@ std::string system_name(const FitPoint& p) {
     return workload + " " + name_of(p.sampling->algorithm) +
            (p.sampling->width > 0 ? " tree" : " chain");
   }
+  if (p.strategy.drafts_itself) {
+    return workload + " self-drafted";
+  }
   return workload + " " + name_of(p.strategy.attention) + (p.shape.dense.vanilla ? " vanilla" : "");
 }
 
@@ -252,6 +273,9 @@ bool is_layer(const FitPoint& p) {
 }
 
 Regime whole_step_regime(const FitPoint& p) {
+  if (p.strategy.drafts_itself) {
+    return self_drafted_regime(p.shape);
+  }
   return p.key.workload == WorkloadKind::kRectifiedStep
              ? period_regime(p.shape, p.strategy.resa_rectify_every)
              : step_regime(p.shape);

@@ -13,6 +13,8 @@ namespace versieve::engine {
 bool is_system_point(const PointMeasurement& m);
 // Sorted by key. Steps and layers are of their most frequent dtype; kernels of any.
 FitPoints system_points(const std::vector<PointMeasurement>& measured);
+// A layer or step of that target and draft, a trained pair's.
+FitPoint system_point(const PointMeasurement& m, const LlmShape& target, const DraftShape& draft);
 // The launches of such a point, attention within steps and the launches of ReSA's vanilla form
 // corrected by the field. Of a sampler only
 // those that were measured are composed: its smaller launches came and went. Of a period the time
