@@ -129,6 +129,7 @@ DenseCase attended_case(const LlmShape& shape, const Strategy& strategy, std::in
   switch (strategy.attention) {
     case AttentionMethod::kResa:
       a.key_block = strategy.resa_key_block;
+      a.local_blocks = strategy.resa_n_local;
       a.launch_by_launch = strategy.form == NsaForm::kVanilla;
       a.blocks =
           drawn_blocks(a, resa_active_blocks(context_len, strategy), strategy.resa_n_local, seed);

@@ -1,6 +1,7 @@
 #include "engine/analyse/sim/dense_case.h"
 
-#include "model/launches/flash_decode.h"
+#include <algorithm>
+
 #include "model/words/assert.h"
 #include "model/words/index_shape.h"
 
@@ -8,6 +9,8 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kFloat = 4;
+constexpr std::int64_t kChunkKeys = 128;   // the fewest of a chunk (kernels/flash_decode)
+constexpr std::int64_t kMostChunks = 128;  // of a row
 
 }  // namespace
 
@@ -37,8 +40,10 @@ void place_dense_cache(AddressSpace& space, DenseCase& a) {
 void place_dense_shared(AddressSpace& space, DenseCase& a) {
   const std::int64_t queries = a.num_queries();
   const std::int64_t rows = queries * a.shape.num_heads;
-  const std::int64_t chunks = static_cast<std::int64_t>(
-      queries > 1 || a.room > 0 ? 128.0 : flash_chunks(static_cast<double>(a.bound_keys() + 1)));
+  // Rows lie as far apart as the kernel leaves room for chunks of the fewest keys.
+  const std::int64_t chunks =
+      queries > 1 || a.room > 0 ? kMostChunks
+                                : std::min(kMostChunks, (a.bound_keys() + kChunkKeys) / kChunkKeys);
   a.at.k_tree = space.place(queries * a.token_bytes());
   a.at.v_tree = space.place(queries * a.token_bytes());
   a.at.q = space.place(queries * a.shape.q_width() * a.element_bytes);

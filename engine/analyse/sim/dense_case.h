@@ -2,6 +2,7 @@
 // are attended and where the buffers lie.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct DenseCase {
   bool listed = false;                       // `tokens` are the committed tokens that are attended
   std::vector<std::int32_t> tokens;          // ascending
   std::int64_t key_block = 0;                // b of ReSA
+  std::int64_t local_blocks = 1;             // newest ones, attended whatever their keys say
   std::int64_t indexed = 0;                  // tokens of the list that an indexer chose
   std::int64_t newest = 0;                   // and those behind them, which are the newest
   TopkAlgorithm topk = TopkAlgorithm::kGvr;  // of the indexer
@@ -61,6 +63,11 @@ struct DenseCase {
   // Committed keys that every query sees.
   std::int64_t shared_keys() const {
     return listed ? static_cast<std::int64_t>(tokens.size()) : context_len;
+  }
+  // ReSA's blocks, the newest token's included, and those of them that are scored.
+  std::int64_t all_blocks() const { return context_len / key_block + 1; }
+  std::int64_t scored_blocks() const {
+    return std::max<std::int64_t>(0, all_blocks() - local_blocks);
   }
   // Committed keys by which a launch is cut: those that there may be.
   std::int64_t bound_keys() const { return counted_later ? context_len : shared_keys(); }

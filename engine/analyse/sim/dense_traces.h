@@ -31,9 +31,8 @@ std::unique_ptr<LaunchTrace> trace_index_keys(const DenseCase& a);
 void append_index_keys(const DenseCase& a, std::int64_t tokens, RowLaunch& out);
 // SpecAttn: the tokens that carry a share of `rows` rows of weights; thresholds, then their union.
 void append_top_p(const DenseCase& a, std::int64_t rows, LaunchSequence& out);
-// The mean over heads of the weights that an attention kept; the same of a query of one node by the
-// keys, kept by nobody; the chosen tokens' list, from the mask.
-void append_captured_mean(const DenseCase& a, LaunchSequence& out);
+// The mean over heads of a query's weights that no attention kept, from the keys; the chosen
+// tokens' list, from the mask.
 void append_attention_weights(const DenseCase& a, LaunchSequence& out);
 void append_token_list(const DenseCase& a, LaunchSequence& out);
 

@@ -1,6 +1,6 @@
-// attention_weights: how much one query attends to each key, the mean of its heads. Beside an
-// attention that kept each head's weights (DenseCase::captures) one launch, which reads no key;
-// alone three: scores, a thread a key; maximum and sum of each head; the mean.
+// attention_weights: how much one query attends to each key, the mean of its heads, by three
+// launches of its own: scores, a thread a key; maximum and sum of each head; the mean. Beside an
+// attention that keeps each head's weights (DenseCase::captures) flash_combine makes the mean.
 #include <algorithm>
 
 #include "engine/analyse/sim/attention_access.h"
@@ -87,17 +87,15 @@ class SumsTrace final : public LaunchTrace {
   DenseCase a_;
 };
 
-// A CTA 256 positions of all heads; captured weights come with the maximum of each tile of 64.
+// A CTA 256 positions of all heads.
 class MeanTrace final : public LaunchTrace {
  public:
-  MeanTrace(const DenseCase& a, bool captured)
+  explicit MeanTrace(const DenseCase& a)
       : LaunchTrace({.path = kPath,
                      .ctas = ceil_of(a.keys_of(0), kThreads),
                      .threads = kThreads,
-                     .registers = 40,
-                     .shared_bytes = captured ? a.shape.num_heads * 4 * kFloat : 0}),
-        a_(a),
-        captured_(captured) {}
+                     .registers = 40}),
+        a_(a) {}
 
   bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override {
     const std::int64_t first = cta * kThreads;
@@ -105,12 +103,6 @@ class MeanTrace final : public LaunchTrace {
     const std::int64_t heads = a_.shape.num_heads;
     if (step == 0) {
       append_read(a_.at.capture_states, heads * kState, out);
-      for (std::int64_t h = 0; captured_ && h < heads; ++h) {
-        append_read(
-            a_.at.capture_tops + static_cast<std::uint64_t>((h * a_.captured_keys() + first) /
-                                                            kCapturedTile * kFloat),
-            ceil_of(bytes, kCapturedTile), out);
-      }
       return true;
     }
     if (step == 1) {
@@ -129,19 +121,14 @@ class MeanTrace final : public LaunchTrace {
 
  private:
   DenseCase a_;
-  bool captured_;
 };
 
 }  // namespace
 
-void append_captured_mean(const DenseCase& a, LaunchSequence& out) {
-  out.push_back(std::make_unique<MeanTrace>(a, true));
-}
-
 void append_attention_weights(const DenseCase& a, LaunchSequence& out) {
   out.push_back(std::make_unique<ScoresTrace>(a));
   out.push_back(std::make_unique<SumsTrace>(a));
-  out.push_back(std::make_unique<MeanTrace>(a, false));
+  out.push_back(std::make_unique<MeanTrace>(a));
 }
 
 }  // namespace versieve::engine

@@ -1,6 +1,7 @@
 // flash_decode: a CTA (block of query rows, KV head, split) reads its share of the shared keys in
 // tiles of 64 and keeps a partial result of each row at each chunk's end; a tree's first CTAs take
-// the ends of paths, a warp a query. flash_combine: a CTA a row merges the chunks.
+// the ends of paths, a warp a query. flash_combine: a CTA a row merges the chunks; of weights that
+// are kept further ones make the mean over heads.
 #include "engine/analyse/sim/dense_traces.h"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ constexpr std::int64_t kChunk = 128;       // keys, the fewest of a chunk
 constexpr std::int64_t kMostChunks = 128;  // of a row
 constexpr std::int64_t kRun = 16;          // listed tokens that one copy brings
 constexpr std::int64_t kSliceQueries = 128;
+constexpr std::int64_t kCombineParts = 8;  // of a row that is merged
 constexpr std::int64_t kRegisters = 128;
 constexpr std::int64_t kAnyEnd = std::numeric_limits<std::int64_t>::max();
 constexpr double kTileCycles = 300.0;  // of 16 rows' products with a tile
@@ -299,48 +301,87 @@ bool FlashTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<Ac
   return any;
 }
 
+// A CTA a query row; where the newest query's weights are kept, further ones behind them for their
+// mean over heads (kernels/flash_decode/capture.cuh), a position a thread.
 class CombineTrace final : public LaunchTrace {
  public:
   CombineTrace(const DenseCase& a, const FlashCut& cut)
-      : LaunchTrace({.path = "flash_combine",
-                     .ctas = cut.queries * a.shape.num_heads,
-                     .threads = 8 * a.shape.head_dim,
-                     .registers = 40,
-                     .shared_bytes = 5 * 1024}),
+      : LaunchTrace(
+            {.path = "flash_combine",
+             .ctas =
+                 cut.queries * a.shape.num_heads +
+                 (a.captures ? ceil_of(a.captured_keys(), kCombineParts * a.shape.head_dim) : 0),
+             .threads = kCombineParts * a.shape.head_dim,
+             .registers = 40,
+             .shared_bytes = 5 * 1024}),
         a_(a),
-        cut_(cut) {}
+        cut_(cut),
+        rows_(cut.queries * a.shape.num_heads) {}
 
   bool append_step(std::int64_t row, std::int64_t step, std::vector<Access>& out) const override {
+    if (row >= rows_) {
+      return append_mean(row - rows_, step, out);
+    }
     const std::int64_t keys = a_.keys_of(cut_.first_query + row / a_.shape.num_heads);
     const std::int64_t chunks = ceil_of(keys, chunk_keys(keys));
-    const std::int64_t room = a_.num_queries() > 1
-                                  ? kMostChunks
-                                  : std::min(kMostChunks, ceil_of(a_.bound_keys() + 1, kChunk));
     const std::int64_t bytes = a_.shape.head_dim * kFloat;
     if (step == 0) {
-      append_read(a_.at.values + static_cast<std::uint64_t>(row * room * bytes), chunks * bytes,
+      append_read(a_.at.values + static_cast<std::uint64_t>(row * room() * bytes), chunks * bytes,
                   out);
-      append_read(a_.at.states + static_cast<std::uint64_t>(row * room * 2 * kFloat),
-                  chunks * 2 * kFloat, out);
+      append_states(row, chunks, out);
       return true;
     }
     if (step == 1) {
       const std::int64_t at = cut_.first_query * a_.shape.num_heads + row;
       append_write(a_.at.out + static_cast<std::uint64_t>(at * a_.row_bytes()), a_.row_bytes(),
                    out);
-      const std::int64_t head = row - (a_.num_queries() - 1) * a_.shape.num_heads;
-      if (a_.captures && head >= 0) {
-        append_write(a_.at.capture_states + static_cast<std::uint64_t>(head * 2 * kFloat),
-                     2 * kFloat, out);
-      }
     }
     return step == 1;
   }
 
  private:
+  // Chunks of a row that there is room for.
+  std::int64_t room() const {
+    return a_.num_queries() > 1 ? kMostChunks
+                                : std::min(kMostChunks, ceil_of(a_.bound_keys() + 1, kChunk));
+  }
+  void append_states(std::int64_t row, std::int64_t chunks, std::vector<Access>& out) const {
+    append_read(a_.at.states + static_cast<std::uint64_t>(row * room() * 2 * kFloat),
+                chunks * 2 * kFloat, out);
+  }
+  bool append_mean(std::int64_t block, std::int64_t step, std::vector<Access>& out) const;
+
   DenseCase a_;
   FlashCut cut_;
+  std::int64_t rows_;
 };
+
+// The heads' sums from their chunks' and the tiles' maxima; the weights; their mean.
+bool CombineTrace::append_mean(std::int64_t block, std::int64_t step,
+                               std::vector<Access>& out) const {
+  const std::int64_t positions = kCombineParts * a_.shape.head_dim;
+  const std::int64_t keys = a_.keys_of(a_.num_queries() - 1);
+  const std::int64_t first = block * positions;
+  if (first >= keys) {
+    return false;
+  }
+  const std::int64_t count = std::min(positions, keys - first);
+  const std::int64_t chunks = ceil_of(keys, chunk_keys(keys));
+  for (std::int64_t h = 0; step < 2 && h < a_.shape.num_heads; ++h) {
+    const std::int64_t at = h * a_.captured_keys() + first;
+    if (step == 0) {
+      append_states(rows_ - a_.shape.num_heads + h, chunks, out);
+      append_read(a_.at.capture_tops + static_cast<std::uint64_t>(at / kCapturedTile * kFloat),
+                  ceil_of(count, kCapturedTile) * kFloat, out);
+    } else {
+      append_read(a_.at.capture + static_cast<std::uint64_t>(at * kFloat), count * kFloat, out);
+    }
+  }
+  if (step == 2) {
+    append_write(a_.at.weights + static_cast<std::uint64_t>(first * kFloat), count * kFloat, out);
+  }
+  return step <= 2;
+}
 
 }  // namespace
 
@@ -349,9 +390,6 @@ void append_flash_decode(const DenseCase& a, LaunchSequence& out) {
     const FlashCut cut = flash_cut(a, first);
     out.push_back(std::make_unique<FlashTrace>(a, cut));
     out.push_back(std::make_unique<CombineTrace>(a, cut));
-  }
-  if (a.captures) {
-    append_captured_mean(a, out);
   }
 }
 

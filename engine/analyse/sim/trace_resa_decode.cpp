@@ -37,7 +37,7 @@ class ResaTrace final : public LaunchTrace {
                      .steps_in_flight = 2.0}),
         a_(a),
         active_(static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads),
-        free_(ceil_of(a.context_len + 1, a.key_block) - 1),
+        free_(a.scored_blocks()),
         share_(ceil_of(free_, kCluster)) {
     tokens_ = listed_tokens(a_);
     chunk_ = std::max<std::int64_t>(1, ceil_of(tokens_, kTile * kChunks)) * kTile;
@@ -90,7 +90,7 @@ void ResaTrace::append_list(std::int64_t g, std::int64_t rank, std::vector<Acces
   const auto to = rank + 1 == kCluster
                       ? begin + active_
                       : std::lower_bound(begin, begin + active_, (rank + 1) * share_);
-  const std::int64_t at = g * (free_ + 1) + (from - begin);
+  const std::int64_t at = g * a_.all_blocks() + (from - begin);
   append_write(a_.at.indices + static_cast<std::uint64_t>(at * 4), (to - from) * 4, out);
 }
 

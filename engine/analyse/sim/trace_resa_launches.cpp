@@ -18,9 +18,6 @@ constexpr std::int64_t kTile = 64;  // tokens that a CTA takes at once
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
-std::int64_t free_blocks(const DenseCase& a) {
-  return ceil_of(a.context_len + 1, a.key_block) - 1;
-}
 std::int64_t active_blocks(const DenseCase& a) {
   return static_cast<std::int64_t>(a.blocks.size()) / a.shape.num_kv_heads;
 }
@@ -29,16 +26,16 @@ std::int64_t active_blocks(const DenseCase& a) {
 class ScoreTrace final : public LaunchTrace {
  public:
   explicit ScoreTrace(const DenseCase& a)
-      : LaunchTrace(
-            {.path = "resa_score",
-             .ctas = std::min(kScoreCtas, ceil_of(free_blocks(a) * a.token_bytes(), kScoreBytes)),
-             .threads = 256,
-             .registers = 64,
-             .shared_bytes = a.shape.kv_width() * kFloat}),
+      : LaunchTrace({.path = "resa_score",
+                     .ctas = std::clamp<std::int64_t>(
+                         ceil_of(a.scored_blocks() * a.token_bytes(), kScoreBytes), 1, kScoreCtas),
+                     .threads = 256,
+                     .registers = 64,
+                     .shared_bytes = a.shape.kv_width() * kFloat}),
         a_(a) {}
 
   bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override {
-    const std::int64_t bytes = free_blocks(a_) * a_.token_bytes();
+    const std::int64_t bytes = a_.scored_blocks() * a_.token_bytes();
     const std::int64_t ctas = shape().ctas;
     const std::int64_t pieces = ceil_of(bytes, kScoreBytes);
     const std::int64_t piece = step * ctas + cta;  // a wave of pieces after the other
@@ -55,7 +52,7 @@ class ScoreTrace final : public LaunchTrace {
     const std::int64_t from = first / a_.row_bytes();
     for (std::int64_t row = from; row < end / a_.row_bytes(); ++row) {
       const std::int64_t at =
-          row % a_.shape.num_kv_heads * (free_blocks(a_) + 1) + row / a_.shape.num_kv_heads;
+          row % a_.shape.num_kv_heads * a_.all_blocks() + row / a_.shape.num_kv_heads;
       append_write(a_.at.scores + static_cast<std::uint64_t>(at * kRankBytes), kRankBytes, out);
     }
     return true;
@@ -110,8 +107,7 @@ class AttendTrace final : public LaunchTrace {
 }  // namespace
 
 void append_resa_launches(const DenseCase& a, LaunchSequence& out) {
-  const std::int64_t free = free_blocks(a);
-  const std::int64_t row = (free + 1) * kRankBytes;
+  const std::int64_t row = a.all_blocks() * kRankBytes;
   const std::int64_t list = active_blocks(a) * kRankBytes;
   const std::int64_t tokens = listed_tokens(a);
   const std::int64_t chunks = static_cast<std::int64_t>(flash_chunks(static_cast<double>(tokens)));
@@ -121,7 +117,7 @@ void append_resa_launches(const DenseCase& a, LaunchSequence& out) {
   out.push_back(trace_rows({.path = "resa_select",
                             .rows = a.shape.num_kv_heads,
                             .threads = kSelectThreads,
-                            .reads = {{a.at.scores, free * kRankBytes, row}},
+                            .reads = {{a.at.scores, a.scored_blocks() * kRankBytes, row}},
                             .writes = {{a.at.indices, list, row}}}));
   out.push_back(std::make_unique<AttendTrace>(a, tokens, chunks));
   out.push_back(trace_rows({.path = "resa_combine",
