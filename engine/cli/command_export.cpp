@@ -30,9 +30,6 @@ struct Options {
 }
 
 engine::DeploymentWish wish_of(const Options& options) {
-  if (options.draft_model && options.draft_model->empty()) {
-    refuse("--draft-model is empty: give the draft's path or name, or leave it out");
-  }
   if (options.draft_model && !engine::is_utf8(*options.draft_model)) {
     refuse("--draft-model is no UTF-8, which YAML needs");
   }

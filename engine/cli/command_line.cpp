@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/number_text.h"
 
 namespace versieve::cli {
 namespace {
@@ -26,7 +26,7 @@ std::vector<Declared> declare_commands(CLI::App& app, const CommandContext& cont
     CLI::App* options = app.add_subcommand(command.name, command.question);
     options->fallthrough();  // --json and --version stand before or after the command
     declared.push_back({options, command.declare(*options, context)});
-    check_number_texts(*options);
+    check_texts(*options);
   }
   return declared;
 }

@@ -157,7 +157,7 @@ TEST_CASE("a pair that cannot be planned with is refused with the ones that can"
   const std::string plan = "plan --hardware h200-sxm --fit " + world().fit();
   const std::string pairs = " --acceptance-db " + world().database();
   test::check_refused(plan + " --acceptance nobody" + pairs, 1, "pair-7b (imported, 1 point)");
-  test::check_refused(plan + " --acceptance ''" + pairs, 1, "pair ''");
+  test::check_refused(plan + " --acceptance ''" + pairs, 2, "--acceptance: is empty");
   test::check_refused(plan + " --acceptance pair-7b", 2, "--acceptance-db");
   test::check_refused(plan + pairs, 2, "--acceptance");
   test::check_refused(plan + " --acceptance pair-7b --acceptance-db none.db", 3, "none.db");

@@ -257,15 +257,19 @@ class LossyQualityRun {
 
  private:
   // Of whole texts at kWhole; of their pieces at the token that each begins with.
-  using TextTallies = std::map<std::int64_t, Tallies>;
+  struct Piece {
+    Tallies tallies;
+    std::int64_t end = 0;  // token behind the last that is scored, of the longest text
+  };
+  using TextTallies = std::map<std::int64_t, Piece>;
   static constexpr std::int64_t kWhole = -1;
 
   void add_sets(const std::string& name, const std::string& sha256, const TextTallies& tallies,
                 std::vector<QualitySet>& sets) const {
     for (const auto& [begin, own] : tallies) {
-      sets.push_back({.name = name, .sha256 = sha256, .rows = rows_of(own)});
+      sets.push_back({.name = name, .sha256 = sha256, .rows = rows_of(own.tallies)});
       if (begin != kWhole) {
-        sets.back().bucket = std::to_string(begin) + "-" + std::to_string(begin + request_.cut);
+        sets.back().bucket = std::to_string(begin) + "-" + std::to_string(own.end);
       }
     }
   }
@@ -273,9 +277,10 @@ class LossyQualityRun {
   void add_text(std::size_t strategy, std::span<const TokenScore> own,
                 std::span<const TokenScore> exact, TextTallies& tallies) const {
     const auto add = [&](std::int64_t begin, std::size_t at, std::size_t count) {
-      Tallies& tally = tallies[begin];
-      tally.resize(strategies_.size());
-      tally[strategy].add_text(own.subspan(at, count), exact.subspan(at, count));
+      Piece& piece = tallies[begin];
+      piece.end = std::max(piece.end, static_cast<std::int64_t>(at + count));
+      piece.tallies.resize(strategies_.size());
+      piece.tallies[strategy].add_text(own.subspan(at, count), exact.subspan(at, count));
     };
     add(kWhole, 0, own.size());
     const std::size_t cut = static_cast<std::size_t>(request_.cut);

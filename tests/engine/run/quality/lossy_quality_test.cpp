@@ -515,7 +515,7 @@ TEST_CASE("a text is cut by how far decoding has come, and its pieces are the wh
     agreement += row.agreement * static_cast<double>(row.tokens) / 60.0;
   }
   CHECK(cut.sets[2].bucket == "25-50");
-  CHECK(cut.sets[3].bucket == "50-75");
+  CHECK(cut.sets[3].bucket == "50-60");
   CHECK(divergence == Approx(whole.sets[0].rows[1].divergence));
   CHECK(loss == Approx(whole.sets[0].rows[1].loss));
   CHECK(agreement == Approx(whole.sets[0].rows[1].agreement));
@@ -525,14 +525,14 @@ TEST_CASE("a text is cut by how far decoding has come, and its pieces are the wh
   CHECK(contains(lossy_quality_text(cut), "25-50 tokens decoded: 25 tokens scored"));
   const std::vector<QualityPoint> points = quality_points(cut, {"p", "h"}, "test");
   CHECK(points.front().distance.empty());
-  CHECK(points.back().distance == "50-75");
+  CHECK(points.back().distance == "50-60");
   // Of two groups "all" is cut too.
   fixture.request.texts.push_back(fixture.folder / "prose-1.txt");
   std::filesystem::copy_file(fixture.request.texts[0], fixture.request.texts[1]);
   const LossyQualityReport both = run_lossy_quality(fixture.request);
   REQUIRE(both.sets.size() == 12);
   CHECK(both.sets[11].name == "all");
-  CHECK(both.sets[11].bucket == "50-75");
+  CHECK(both.sets[11].bucket == "50-60");
   CHECK(both.sets[11].rows[1].tokens == 20);
   fixture.request.texts.clear();
   fixture.ask();

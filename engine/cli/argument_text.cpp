@@ -1,4 +1,4 @@
-#include "engine/cli/number_text.h"
+#include "engine/cli/argument_text.h"
 
 #include <charconv>
 #include <cmath>
@@ -33,9 +33,13 @@ std::string wrong_number(const std::string& text) {
   return "'" + text + "' is no finite decimal number";
 }
 
+std::string empty_text(const std::string& text) {
+  return text.empty() ? "is empty: name something, or leave it out" : "";
+}
+
 }  // namespace
 
-void check_number_texts(CLI::App& options) {
+void check_texts(CLI::App& options) {
   for (CLI::Option* option : options.get_options([](CLI::Option*) { return true; })) {
     const std::string type = option->get_type_name();
     if (type.starts_with("INT")) {
@@ -44,6 +48,8 @@ void check_number_texts(CLI::App& options) {
       option->check(wrong_integer<std::uint64_t>, "");
     } else if (type.starts_with("FLOAT")) {
       option->check(wrong_number, "");
+    } else if (type.starts_with("TEXT")) {
+      option->check(empty_text, "");
     }
   }
 }
