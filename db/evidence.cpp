@@ -9,6 +9,7 @@
 #include "model/words/error.h"
 #include "model/words/hardware.h"
 #include "model/words/lower_case.h"
+#include "model/words/strategy.h"
 
 namespace versieve::db {
 namespace {
@@ -191,6 +192,16 @@ PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std:
 
 std::vector<PointMeasurement> acceptance_points(const Store& store) {
   return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
+}
+
+std::vector<PointMeasurement> chain_points(const Store& store) {
+  std::vector<PointMeasurement> points = acceptance_points(store);
+  std::erase_if(points, [](const PointMeasurement& m) {
+    const Strategy strategy = Strategy::parse(m.key.strategy);
+    return !m.acceptance ||
+           (!strategy.drafts_itself && strategy.attention != AttentionMethod::kSpecAttn);
+  });
+  return points;
 }
 
 std::vector<QualityPoint> quality_points(const Store& store) {

@@ -48,6 +48,8 @@ Evidence evidence_of(const Store& store, const std::string& device);
 PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std::string& device);
 // Acceptance points of every pair, measured and imported.
 std::vector<PointMeasurement> acceptance_points(const Store& store);
+// Those of chains that choose tokens (SpecAttn), or that a target drafts for itself.
+std::vector<PointMeasurement> chain_points(const Store& store);
 // What strategies cost every pair, the oldest run's first.
 std::vector<QualityPoint> quality_points(const Store& store);
 // Timed whole steps by model, pair and device; simulated ones are predictions and left out.

@@ -139,6 +139,9 @@ Work work_of(const Options& options, Backend backend) {
   } else {
     work.plan = engine::sweep_from_json(text, options.sweep, backend, work.pair.id);
     work.plan.pair = engine::pair_configuration(work.pair);
+    if (backend != Backend::kSimulator) {
+      engine::require_walkable(work.plan, work.pair);
+    }
   }
   return work;
 }
@@ -441,12 +444,12 @@ Answer run_profile(const Options& options) {
   refuse_quality_options(options, work, simulated.has_value());
   require_gpu(work.plan, backend, options.hardware_out);
   engine::require_writable(options.hardware_out);
-  db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
   const bool runs_pair = work.at_hand && !simulated;
   const PairProfileOptions beside =
       runs_pair ? beside_points(options, *work.at_hand, shard) : PairProfileOptions();
+  db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
   std::vector<engine::CalibratedSchedule> calibrated;
   if (runs_pair) {
     PairProfileOptions calibration = beside;

@@ -115,6 +115,7 @@ engine::PlanGrounds plan_grounds(const engine::PairShape& shape, const engine::B
   }
   const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
   out.quality = db::quality_points(store);
+  out.chains = db::chain_points(store);
   if (out.known.id && !out.known.id->sha256.empty()) {
     out.dense = engine::dense_model_of(out.known.id->sha256, db::quality_configurations(store));
     out.calibrated =

@@ -125,7 +125,8 @@ engine::PlanGrounds grounds_of(const db::Store& store, const engine::PairShape& 
                               .borrowed = {},
                               .quality = db::quality_points(store),
                               .dense = {},
-                              .calibrated = {}};
+                              .calibrated = {},
+                              .chains = db::chain_points(store)};
   grounds.known.lent_shares = engine::lent_shares_of("", db::kept_quality(store), store.path());
   if (shape.kept) {
     grounds.known =

@@ -174,6 +174,67 @@ TEST_CASE("a dense folder is planned with the head that it has, or without any d
   CHECK(reuse.at("unavailable").size() == 1);
 }
 
+TEST_CASE("selections that nothing can be measured of are refused before a database is made") {
+  const TempFolder folder;
+  const fs::path model = folder / "model", database = folder / "mine.db",
+                 empty = folder / "none.txt";
+  write_tiny_dense_pair(model, dense_model(), 3);
+  std::ofstream(empty) << "\n";
+  const std::string sweep =
+      "profile --sweep selections --backend cpu --threads 1 --db " + database.string();
+  check_refused(sweep, 2, "needs a dense target");  // the pair that ships is sparse
+  check_refused(sweep + " --model " + model.string() + " --prompts " + empty.string(), 3,
+                "no calibration prompt of regime 'prose'");
+  check_refused("profile --sweep demo-acceptance --backend cpu --threads 1 --db " +
+                    database.string() + " --model " + model.string(),
+                2, "this one is dense");
+  check_refused("quality --strategy resa:b16p0.1f8/ar --text " + empty.string() + " --model " +
+                    (folder / "nothing").string() + " --db " + database.string(),
+                3, "nothing");
+  check_refused("profile --sweep pair --backend cpu --dense " + (folder / "nothing").string() +
+                    " --db " + database.string(),
+                3, "nothing");
+  CHECK(!fs::exists(database));
+  check_refused(
+      "simulate --strategy specattn:p0.9/d7k1n8/bfs/c1/F* --workload decode --selections ''", 2,
+      "--selections: is empty");
+}
+
+TEST_CASE("a dense target's own chains are profiled, and its plan counts on them") {
+  const TempFolder folder;
+  const fs::path model = folder / "model", database = folder / "mine.db", sweep = folder / "s.json";
+  write_tiny_target(model, dense_model());
+  std::ofstream(sweep) << R"({"name": "chains", "prompts": 2, "new_tokens": 24, "grids": [
+      {"workload": "acceptance", "regime": "code", "context_len": 300,
+       "strategy": "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1"},
+      {"workload": "step", "model": "pair", "regime": "code", "context_len": 300,
+       "launch": "stream", "strategy": "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1"}]})";
+  REQUIRE(run_versieve("merge --into " + database.string() + " " + kMeasured).code == 0);
+  const CommandResult profiled =
+      run_versieve("profile --json --backend cpu --threads 1 --sweep " + sweep.string() + " --db " +
+                   database.string() + " --model " + model.string());
+  CAPTURE(profiled.err);
+  REQUIRE(profiled.code == 0);
+  CHECK(json::parse(profiled.out).at("ok") == 2);
+  const CommandResult planned =
+      run_versieve("plan --json --class Strict --buckets 0-4096 --device H100 --db " +
+                   database.string() + " --model " + model.string());
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  const json table = json::parse(planned.out);
+  CHECK(table.at("provenance").at("sources").at("chain_tokens") == "own");
+  bool found = false;
+  for (const json& entry : table.at("entries")) {
+    const std::string strategy = entry.at("strategy").get<std::string>();
+    if (strategy.find("/draft=resa:b16p0.1") != std::string::npos) {
+      found = true;
+      CHECK(entry.at("note").get<std::string>().find("tokens a step counted of the pair") !=
+            std::string::npos);
+    }
+  }
+  CHECK(found);
+}
+
 TEST_CASE("a draft model beside an NSA target has no price, which a sentence says") {
   const TempFolder folder;
   write_tiny_target(folder / "nsa", {});

@@ -1,15 +1,18 @@
 #include "engine/analyse/plan/pair_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "engine/analyse/fit/acceptance_evidence.h"
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/own_steps.h"
 #include "engine/analyse/fit/pair_steps.h"
 #include "engine/io/formatted.h"
+#include "model/cost/text_spread.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -219,6 +222,7 @@ LentShares lent_shares_of(const std::string& pair_sha256, const std::vector<Kept
     requests.push_back(run.request);
   }
   const std::string dense = dense_model_of(pair_sha256, requests);
+  LentShares of_sigmoids;  // of the newest pair that has rows, but none of SpecAttn
   for (auto run = kept.rbegin(); run != kept.rend(); ++run) {
     const nlohmann::json request = nlohmann::json::parse(run->request, nullptr, false);
     const std::string of = request.is_object() ? text_in(request, "pair_sha256") : std::string();
@@ -227,14 +231,49 @@ LentShares lent_shares_of(const std::string& pair_sha256, const std::vector<Kept
     }
     LentShares lent{.lender = "another pair (sha256 " + short_hash(of) + ")",
                     .rows = chain_shares_of(of, kept, database)};
-    std::erase_if(lent.rows, [](const ChainShare& row) {
-      return Strategy::parse(row.strategy).attention != AttentionMethod::kSpecAttn;
-    });
-    if (!lent.rows.empty()) {
+    if (std::any_of(lent.rows.begin(), lent.rows.end(), [](const ChainShare& row) {
+          return Strategy::parse(row.strategy).attention == AttentionMethod::kSpecAttn;
+        })) {
       return lent;
     }
+    of_sigmoids = of_sigmoids.rows.empty() ? std::move(lent) : of_sigmoids;
   }
-  return {};
+  return of_sigmoids;
+}
+
+std::vector<ChainYield> chain_yields(const PlanGrounds& grounds, double temperature) {
+  const std::string own = grounds.known.id.value_or(PairId{}).sha256;
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::vector<TextCount>> counts;
+  std::map<std::string, PairId> pairs;
+  for (const PointMeasurement& m : grounds.chains) {
+    const bool is_own = !m.key.pair.empty() && (m.key.pair == own || m.key.pair == grounds.dense);
+    if (m.key.temperature != temperature || !m.acceptance ||
+        (!is_own && !grounds.borrowed.acceptance)) {
+      continue;
+    }
+    for (const TextYield& text : m.acceptance->texts) {
+      counts[{m.key.pair, m.key.strategy, m.key.context_len}].push_back(
+          {.steps = static_cast<double>(text.steps), .tokens = static_cast<double>(text.tokens)});
+    }
+    pairs[m.key.pair] = {m.key.model, m.key.pair};
+  }
+  std::vector<ChainYield> out;
+  for (const auto& [key, texts] : counts) {
+    const auto& [pair, strategy, context_len] = key;
+    const TextRatio found = ratio_of_texts(texts);
+    const double count = static_cast<double>(texts.size());
+    // A single text says nothing of how others differ: as much as pairs differ.
+    constexpr double kOneText = 0.2;
+    const double of_one = found.texts > 1 ? found.log_error : kOneText;
+    out.push_back({.strategy = strategy,
+                   .context_len = context_len,
+                   .mean = found.ratio,
+                   .log_error = of_one / std::sqrt(count),
+                   .texts = found.texts,
+                   .pair = pairs.at(pair),
+                   .own = pair == own || pair == grounds.dense});
+  }
+  return out;
 }
 
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance) {
@@ -333,6 +372,7 @@ PlanOptions follow_pair(const PlanGrounds& grounds, const FittedModel& fit,
     options.schedules = measured_schedules(grounds.known.evidence.acceptance);
   }
   options.loss.prices = loss_prices(grounds, fit.acceptance);
+  options.chain_yields = ChainYields(chain_yields(grounds, options.temperature));
   options.pair = grounds.known.id;
   const std::string remark = grounds.known.remark.empty()
                                  ? calibrated_remark(grounds, options.schedules)

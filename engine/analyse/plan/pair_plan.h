@@ -47,7 +47,9 @@ struct PlanGrounds {
   std::vector<QualityPoint> quality;           // of any pair, in the database
   std::string dense;                           // hash of the pair's dense model; empty: none
   std::vector<CalibratedSchedule> calibrated;  // on the pair
-  std::string unused;                          // what use_pair returned
+  // Of any pair: acceptance of chains that choose tokens, or that a target drafts for itself.
+  std::vector<PointMeasurement> chains;
+  std::string unused;  // what use_pair returned
 };
 
 // The pair's timed steps, its own tokens a step and what its chains take in the place of the fit's,
@@ -68,10 +70,13 @@ void use_sampled(const std::vector<PointMeasurement>& acceptance, const std::str
 std::vector<ChainShare> chain_shares_of(const std::string& pair_sha256,
                                         const std::vector<KeptQuality>& kept,
                                         const std::string& database);
-// What the newest other pair says of what SpecAttn chooses, of which a quality run holds rows.
-// Throws as chain_shares_of does.
+// What the newest other pair says of chains of which a quality run holds rows, one that has rows of
+// what SpecAttn chooses before others. Throws as chain_shares_of does.
 LentShares lent_shares_of(const std::string& pair_sha256, const std::vector<KeptQuality>& kept,
                           const std::string& database);
+// Tokens a step of such chains at that temperature, text by text: the pair's and its dense model's
+// own, and by leave of `acceptance` others'.
+std::vector<ChainYield> chain_yields(const PlanGrounds& grounds, double temperature);
 // What strategies cost the pair, by the rows of that very pair; where it has none, by leave of the
 // pair whose acceptance is planned with, else of another.
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance);

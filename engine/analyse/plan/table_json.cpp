@@ -103,6 +103,9 @@ ordered_json sources_of(const PlanTable& t) {
           {"chosen_share", json_of(s.chosen_share)},
           {"chosen_share_of", s.chosen_share_of},
           {"sigmoid_acceptance", json_of(s.sigmoid_acceptance)},
+          {"sigmoid_acceptance_of", s.sigmoid_acceptance_of},
+          {"chain_tokens", json_of(s.chain_tokens)},
+          {"chain_tokens_of", s.chain_tokens_of},
           {"losses", losses_text(t)},
           {"remark", s.remark},
           {"text", sources_text(t)}};

@@ -206,6 +206,9 @@ class Reader {
     s.chosen_share = chains_from(in, "chosen_share");
     s.chosen_share_of = in.value("chosen_share_of", "");
     s.sigmoid_acceptance = chains_from(in, "sigmoid_acceptance");
+    s.sigmoid_acceptance_of = in.value("sigmoid_acceptance_of", "");
+    s.chain_tokens = chains_from(in, "chain_tokens");
+    s.chain_tokens_of = in.value("chain_tokens_of", "");
     if (!in.at("pair").is_null()) {
       s.pair = PairId{in.at("pair").get<std::string>(), in.at("pair_sha256").get<std::string>()};
     }

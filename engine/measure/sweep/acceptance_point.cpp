@@ -4,7 +4,9 @@
 #include <deque>
 #include <optional>
 
+#include "engine/measure/sweep/selection_point.h"
 #include "engine/measure/sweep/sweep_ops.h"
+#include "engine/measure/sweep/text_yields.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/block_sharing.h"
 #include "engine/run/speculate/generate.h"
@@ -42,33 +44,6 @@ struct Totals {
   SharingSum sharing;
 };
 
-std::int64_t yielded_by(const Generation& run) {
-  std::int64_t tokens = 0;
-  for (std::size_t a = 0; a < run.accepted_histogram.size(); ++a) {
-    tokens += static_cast<std::int64_t>(a) * run.accepted_histogram[a];
-  }
-  return tokens;
-}
-
-// An answer that ends with its first token has no step.
-void add_generated(const std::string& text, const Generation& run, Totals& totals) {
-  if (run.steps == 0) {
-    return;
-  }
-  AcceptanceMeasurement& sum = totals.acceptance;
-  sum.texts.push_back({.text = text,
-                       .steps = run.steps,
-                       .tokens = yielded_by(run),
-                       .looping = is_looping(run.tokens)});
-  sum.steps += run.steps;
-  sum.generated_tokens += static_cast<std::int64_t>(run.tokens.size());
-  sum.accepted_histogram.resize(
-      std::max(sum.accepted_histogram.size(), run.accepted_histogram.size()));
-  for (std::size_t a = 0; a < run.accepted_histogram.size(); ++a) {
-    sum.accepted_histogram[a] += run.accepted_histogram[a];
-  }
-}
-
 void add_blocks(const Generation& run, Totals& totals) {
   for (const LayerOverlap& layer : run.overlap) {
     totals.overlap += layer.adjacent_overlap * static_cast<double>(layer.overlap_steps);
@@ -78,21 +53,11 @@ void add_blocks(const Generation& run, Totals& totals) {
   }
 }
 
-double mean_of(const std::vector<std::int64_t>& histogram) {
-  double tokens = 0.0;
-  double steps = 0.0;
-  for (std::size_t a = 0; a < histogram.size(); ++a) {
-    tokens += static_cast<double>(a) * static_cast<double>(histogram[a]);
-    steps += static_cast<double>(histogram[a]);
-  }
-  return steps > 0.0 ? tokens / steps : 0.0;
-}
-
 PointMeasurement point_of(const PointKey& key, const Totals& totals) {
   PointMeasurement point{.key = key};
   point.stop_reason = "fixed";
   point.acceptance = totals.acceptance;
-  point.acceptance->accepted_per_step = mean_of(totals.acceptance.accepted_histogram);
+  finish_generated(*point.acceptance);
   if (totals.forced_steps > 0) {
     point.acceptance->teacher_forced =
         totals.forced_tokens / static_cast<double>(totals.forced_steps);
@@ -119,12 +84,9 @@ SharingStep sharing_step(const StepResult& step, const Strategy& strategy, const
 template <class T>
 class AcceptanceRunner final : public PointRunner {
  public:
-  AcceptanceRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads,
+  AcceptanceRunner(const SweepPlan& plan, std::unique_ptr<kernels::Ops<T>> ops,
                    const PairSource& pair)
-      : plan_(plan),
-        source_(pair),
-        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)),
-        pair_(pair) {}
+      : plan_(plan), source_(pair), ops_(std::move(ops)), pair_(pair) {}
 
   PointMeasurement run(const PointKey& key) override {
     if (const std::string other = other_pair_because(key, source_); !other.empty()) {
@@ -174,7 +136,7 @@ void AcceptanceRunner<T>::prepare(const PointKey& key) {
   used_ = static_cast<std::ptrdiff_t>(windows.size());
   for (std::size_t i = 0; i < windows.size(); ++i) {
     if (i == readers_.size()) {
-      readers_.emplace_back(*ops_, pair_.target, pair_.draft);
+      readers_.emplace_back(*ops_, pair_.target, *pair_.draft);
     }
     readers_[i].window = windows[i];
     readers_[i].generator.prefill(readers_[i].window.prompt);
@@ -200,10 +162,6 @@ PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const Generat
       ++walked;
     }
   }
-  const std::vector<TextYield>& texts = totals.acceptance.texts;
-  totals.acceptance.looping =
-      !texts.empty() &&
-      std::all_of(texts.begin(), texts.end(), [](const TextYield& t) { return t.looping; });
   return point_of(key, totals);
 }
 
@@ -221,7 +179,7 @@ void AcceptanceRunner<T>::generate(Reader<T>& reader, GenerateOptions options, b
     };
   }
   const Generation generated = reader.generator.run(options);
-  add_generated(reader.window.name(), generated, totals);
+  add_generated(reader.window.name(), generated, totals.acceptance);
   if (with_blocks) {
     add_blocks(generated, totals);
   }
@@ -248,7 +206,11 @@ template <class T>
 std::unique_ptr<PointRunner> make_acceptance_runner(const SweepPlan& plan, Instrument& instrument,
                                                     bool on_gpu, int threads,
                                                     const PairSource& pair) {
-  return std::make_unique<AcceptanceRunner<T>>(plan, instrument, on_gpu, threads, pair);
+  std::unique_ptr<kernels::Ops<T>> ops = make_sweep_ops<T>(on_gpu, instrument.stream(), threads);
+  if (reads_all_tokens(pair)) {
+    return make_selection_runner<T>(plan, std::move(ops), pair);
+  }
+  return std::make_unique<AcceptanceRunner<T>>(plan, std::move(ops), pair);
 }
 
 template std::unique_ptr<PointRunner> make_acceptance_runner<float>(const SweepPlan&, Instrument&,

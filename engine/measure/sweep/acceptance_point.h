@@ -1,7 +1,7 @@
 // WorkloadKind::kAcceptance: a trained pair on real text. How many tokens a step emits (generated
 // greedily, text by text, and along the author's own continuation), and what its queries' selected
 // blocks share; above temperature 0 sampled, text by text alone.
-// No times: those come from points with synthetic weights.
+// Of a dense pair selection_point.h. No times: those come from points with synthetic weights.
 #pragma once
 
 #include <memory>

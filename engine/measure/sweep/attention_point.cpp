@@ -142,13 +142,6 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
 
 }  // namespace
 
-std::string untimed_because(const Strategy& strategy, const LlmShape& shape) {
-  if (strategy.adapts_length) {
-    return "gamma=adapt is of whole runs: each of its steps is one of a chain of some length";
-  }
-  return unavailable_because(strategy, shape);
-}
-
 PointMeasurement refused_point(const PointKey& key, const std::string& reason) {
   PointMeasurement point{.key = key};
   point.status = PointStatus::kRefused;

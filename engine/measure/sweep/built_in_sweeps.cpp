@@ -64,19 +64,39 @@ constexpr std::string_view kDemoAcceptance = R"({
   ]})";
 
 // A dense pair on held-out text: what ReSA's queries and the steps of SpecAttn's draft share of
-// what they choose.
+// what they choose, and the tokens a step of chains that SpecAttn verifies or the target drafts for
+// itself.
 constexpr std::string_view kSelections = R"({
   "name": "selections", "prompts": 1, "new_tokens": 64,
   "grids": [
     {"workload": "acceptance", "regime": "prose", "context_len": [1024, 2048], "dtype": "f32",
      "strategy": ["resa:b16p0.1f32/ar", "resa:b64p0.1f32/ar",
-                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*"]},
+                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b64p0.1"]},
     {"workload": "acceptance", "regime": "code", "context_len": [1024, 2048], "dtype": "f32",
      "strategy": ["resa:b16p0.1f32/ar", "resa:b64p0.1f32/ar",
-                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*"]},
+                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b64p0.1"]},
     {"workload": "acceptance", "regime": "plan", "context_len": [1024, 2048], "dtype": "f32",
      "strategy": ["resa:b16p0.1f32/ar", "resa:b64p0.1f32/ar",
-                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*"]}
+                  "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.97/d7k1n8/bfs/c1/F*",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b64p0.1"]}
+  ]})";
+
+// Whole steps of a dense pair's own weights that ask for no draft head.
+constexpr std::string_view kDenseSteps = R"({
+  "name": "dense-steps", "trace_repetitions": 1, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.01, "min_samples": 20, "max_samples": 100, "time_limit_s": 0.1},
+  "grids": [
+    {"workload": "step", "model": "pair", "regime": "prose", "split": "calibration",
+     "context_len": [1024, 2048],
+     "strategy": ["dense/ar", "resa:b16p0.1f32/ar", "resa:b32p0.05f64/ar", "resa:b64p0.1f32/ar",
+                  "dense/d7k1n8/bfs/c1/F*/draft=resa:b16p0.1",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b64p0.1"]}
   ]})";
 
 // The vanilla form, counted after warm-up.
@@ -343,6 +363,10 @@ constexpr std::string_view kTerms = R"({
                   "resa:b32p0.05f256/ar"]},
     {"workload": "step", "model": "dense-8b", "context_len": [16384, 65536],
      "strategy": ["dense/ar", "resa:b32p0.05f64/ar"]},
+    {"workload": "step", "model": "dense-1b", "context_len": [4096, 16384, 65536, 262144],
+     "strategy": ["dense/d7k1n8/bfs/c1/F*/draft=resa:b16p0.1",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b16p0.1",
+                  "dense/d15k1n16/bfs/c1/F*/draft=resa:b32p0.05"]},
     {"workload": "rectified_step", "model": "dense-8b", "context_len": [16384, 65536],
      "strategy": "resa:b32p0.05f64/ar"}
   ]})";
@@ -419,12 +443,13 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 18> kBuiltIn = {{
+constexpr std::array<BuiltIn, 19> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
     {"selections", kSelections},
+    {"dense-steps", kDenseSteps},
     {"h200-vanilla", kH200Vanilla},
     {"h200-fused", kH200Fused},
     {"h200-contexts", kH200Contexts},

@@ -12,7 +12,6 @@
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/kernel_point.h"
 #include "engine/measure/sweep/machine_point.h"
-#include "engine/measure/sweep/selection_point.h"
 #include "engine/measure/sweep/step_point.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
@@ -59,10 +58,7 @@ class Runners {
       case WorkloadKind::kRectifiedStep:
         return make_step_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kAcceptance:
-        return reads_all_tokens(options_.pair)
-                   ? make_selection_runner<T>(plan_, *instrument_, on_gpu_, threads, options_.pair)
-                   : make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads,
-                                               options_.pair);
+        return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads, options_.pair);
       case WorkloadKind::kDecode:
       case WorkloadKind::kRectify:
         return make_decode_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);

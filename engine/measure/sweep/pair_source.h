@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "engine/io/checkpoint.h"
 #include "engine/io/prompt/stop_tokens.h"
@@ -15,24 +16,29 @@
 
 namespace versieve::engine {
 
+struct SweepPlan;  // engine/measure/sweep/sweep.h
+
 struct PairSource {
   PairId id = byte_pair();
   std::filesystem::path model;  // target, draft/, tokenizer
   PromptList prompts;
 };
 
+// The draft head in a pair's folder; of a dense target none where there is none, or a draft model.
+std::optional<DraftCheckpoint> head_of(const std::filesystem::path& model, const LlmShape& target);
+
 // Loaded: weights in memory, prompts as tokens.
 struct LoadedPair {
   explicit LoadedPair(const PairSource& source)
       : target(load_target(source.model)),
-        draft(load_draft(source.model / "draft", target.shape)),
+        draft(head_of(source.model, target.shape)),
         eos(stop_tokens(source.model, target.special.eos)),
         tokenizer(load_tokenizer(source.model, target.shape)),
         texts(source.prompts, *tokenizer, source.model) {}
 
   Checkpoint target;
-  DraftCheckpoint draft;
-  std::vector<std::int32_t> eos;  // any of them ends what is generated
+  std::optional<DraftCheckpoint> draft;  // a head; of a dense target none or a model may be there
+  std::vector<std::int32_t> eos;         // any of them ends what is generated
   std::unique_ptr<const Tokenizer> tokenizer;
   PromptTexts texts;
 };
@@ -45,5 +51,8 @@ std::string pair_configuration(const PairSource& pair);
 std::string other_pair_because(const PointKey& key, const PairSource& pair);
 // That the point's text is too short.
 std::string no_text_because(const PointKey& key);
+// Of a plan all of whose points walk texts: throws Error(kUsage) where the pair can run none of
+// them, Error(kBadInput) where no text is long enough for one that it can run.
+void require_walkable(const SweepPlan& plan, const PairSource& pair);
 
 }  // namespace versieve::engine

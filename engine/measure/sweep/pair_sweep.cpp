@@ -382,8 +382,8 @@ PairAtHand::PairAtHand(const PairSource& pair, Backend at)
            .regimes = regimes_of(source.prompts),
            .splits = splits_of(source.prompts),
            .text_tokens = loaded.texts.tokens_of_texts()};
-  if (loaded.draft.shape.max_position > 0) {
-    shape.positions = std::min(shape.positions, loaded.draft.shape.max_position);
+  if (const std::int64_t own = loaded.draft->shape.max_position; own > 0) {
+    shape.positions = std::min(shape.positions, own);
   }
 }
 

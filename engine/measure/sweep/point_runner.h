@@ -21,10 +21,6 @@ class PointRunner {
   virtual PointMeasurement run(const PointKey& key) = 0;
 };
 
-// Why the time of that strategy cannot be measured on a geometry, or an empty text: what has no
-// kernel of its own yet would be timed as something else.
-std::string untimed_because(const Strategy& strategy, const LlmShape& shape);
-
 // A point that will not be measured, and why.
 PointMeasurement refused_point(const PointKey& key, const std::string& reason);
 

@@ -4,8 +4,9 @@
 #include <optional>
 
 #include "engine/io/input_file.h"
+#include "engine/io/layer_map_file.h"
 #include "engine/io/model_config.h"
-#include "engine/measure/sweep/sweep_ops.h"
+#include "engine/measure/sweep/text_yields.h"
 #include "engine/run/model/load.h"
 #include "engine/run/quality/held_prefix.h"
 #include "engine/run/speculate/block_sharing.h"
@@ -77,6 +78,7 @@ std::vector<std::int32_t> runs_of(const TokenList& tokens, std::int64_t run) {
 // Over all texts of a point.
 struct Totals {
   SharingSum sharing;
+  AcceptanceMeasurement acceptance;
   double chosen = 0.0, choices = 0.0;  // blocks, or runs of a step's union; of how many layers
 };
 
@@ -84,7 +86,13 @@ PointMeasurement point_of(const PointKey& key, const Totals& totals) {
   PointMeasurement point{.key = key};
   point.stop_reason = "fixed";
   point.sharing = totals.sharing.mean();
-  point.unique_blocks = totals.chosen / std::max(1.0, totals.choices);
+  if (totals.choices > 0.0) {
+    point.unique_blocks = totals.chosen / totals.choices;
+  }
+  if (totals.acceptance.steps > 0) {
+    point.acceptance = totals.acceptance;
+    finish_generated(*point.acceptance);
+  }
   double sum = 0.0, count = 0.0;
   for (const BlockSharing& row : point.sharing) {
     if (row.along == SharingAlong::kPosition && row.overlap[1]) {
@@ -101,20 +109,29 @@ PointMeasurement point_of(const PointKey& key, const Totals& totals) {
 template <class T>
 class SelectionRunner final : public PointRunner {
  public:
-  SelectionRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads,
+  SelectionRunner(const SweepPlan& plan, std::unique_ptr<kernels::Ops<T>> ops,
                   const PairSource& pair)
       : plan_(plan),
         source_(pair),
-        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)),
+        ops_(std::move(ops)),
         checkpoint_(load_target(pair.model)),
+        head_weights_(head_of(pair.model, checkpoint_.shape)),
+        eos_(stop_tokens(pair.model, checkpoint_.special.eos)),
         tokenizer_(load_tokenizer(pair.model, checkpoint_.shape)),
         texts_(pair.prompts, *tokenizer_, pair.model),
-        target_(make_target<T>(*ops_, checkpoint_, nullptr)) {
-    const std::filesystem::path draft = pair.model / "draft";
-    if (is_there(draft) && is_draft_model(draft)) {
-      draft_.emplace(make_target<T>(*ops_, load_draft_model(draft, checkpoint_.shape), nullptr));
+        target_(make_target<T>(*ops_, checkpoint_, head_weights_ ? &*head_weights_ : nullptr)) {
+    if (head_weights_) {
+      head_.emplace(make_draft(*ops_, *head_weights_, target_));
+    } else if (is_there(pair.model / "draft")) {
+      draft_.emplace(make_target<T>(
+          *ops_, load_draft_model(pair.model / "draft", checkpoint_.shape), nullptr));
     }
     prefix_.emplace(*ops_, target_, TextDraft<T>{.model = draft_ ? &*draft_ : nullptr});
+    generator_.emplace(*ops_, target_, head_ ? &*head_ : nullptr, draft_ ? &*draft_ : nullptr);
+    if (draft_ && has_layer_map(pair.model)) {
+      generator_->set_layer_map(
+          read_layer_map(pair.model, checkpoint_.shape, draft_->shape().layers).draft_layer);
+    }
   }
 
   PointMeasurement run(const PointKey& key) override {
@@ -131,6 +148,28 @@ class SelectionRunner final : public PointRunner {
       return refused_point(key, no_text_because(key));
     }
     Totals totals;
+    if (strategy.attention != AttentionMethod::kDense && key.temperature == 0.0) {
+      walk(strategy, windows, totals);
+    }
+    if (strategy.draft.speculates() && generator_->refusal(options_of(key, strategy)).empty()) {
+      for (const TextWindow& window : windows) {
+        generator_->prefill(window.prompt);
+        add_generated(window.name(), generator_->run(options_of(key, strategy)), totals.acceptance);
+      }
+    }
+    return point_of(key, totals);
+  }
+
+ private:
+  GenerateOptions options_of(const PointKey& key, const Strategy& strategy) const {
+    return {.strategy = strategy,
+            .max_new_tokens = plan_.new_tokens,
+            .temperature = key.temperature,
+            .seed = plan_.seed,
+            .eos = eos_};
+  }
+  // Along the author's own text.
+  void walk(const Strategy& strategy, const std::vector<TextWindow>& windows, Totals& totals) {
     for (const TextWindow& window : windows) {
       std::vector<std::int32_t> text = window.prompt;
       const auto end = window.continuation.begin() +
@@ -144,10 +183,7 @@ class SelectionRunner final : public PointRunner {
       }
       prefix_->rewind();
     }
-    return point_of(key, totals);
   }
-
- private:
   std::string refusal(const PointKey& key, const Strategy& strategy) const {
     if (std::string other = other_pair_because(key, source_); !other.empty()) {
       return other;
@@ -155,11 +191,14 @@ class SelectionRunner final : public PointRunner {
     if (std::string reason = illegal_because(strategy, checkpoint_.shape); !reason.empty()) {
       return reason;
     }
-    if (strategy.attention == AttentionMethod::kDense) {
-      return "dense attention selects nothing: of a dense pair ReSA and SpecAttn do";
-    }
     if (strategy.attention == AttentionMethod::kSpecAttn && !draft_) {
       return "specattn chooses by a draft model's attention, and the folder has none in draft/";
+    }
+    if (strategy.attention == AttentionMethod::kDense && !strategy.draft.speculates()) {
+      return "plain dense attention selects nothing and drafts nothing";
+    }
+    if (strategy.attention == AttentionMethod::kDense || key.temperature > 0.0) {
+      return generator_->refusal(options_of(key, strategy));
     }
     return {};
   }
@@ -173,11 +212,15 @@ class SelectionRunner final : public PointRunner {
   const PairSource& source_;
   std::unique_ptr<kernels::Ops<T>> ops_;
   Checkpoint checkpoint_;
+  std::optional<DraftCheckpoint> head_weights_;
+  std::vector<std::int32_t> eos_;
   std::unique_ptr<const Tokenizer> tokenizer_;
   PromptTexts texts_;
   Target<T> target_;
+  std::optional<Draft<T>> head_;
   std::optional<Target<T>> draft_;
   std::optional<HeldPrefix<T>> prefix_;
+  std::optional<Generator<T>> generator_;
 };
 
 // ReSA: token by token, with its passes, as it decodes.
@@ -277,15 +320,17 @@ bool reads_all_tokens(const PairSource& pair) {
 }
 
 template <class T>
-std::unique_ptr<PointRunner> make_selection_runner(const SweepPlan& plan, Instrument& instrument,
-                                                   bool on_gpu, int threads,
+std::unique_ptr<PointRunner> make_selection_runner(const SweepPlan& plan,
+                                                   std::unique_ptr<kernels::Ops<T>> ops,
                                                    const PairSource& pair) {
-  return std::make_unique<SelectionRunner<T>>(plan, instrument, on_gpu, threads, pair);
+  return std::make_unique<SelectionRunner<T>>(plan, std::move(ops), pair);
 }
 
-template std::unique_ptr<PointRunner> make_selection_runner<float>(const SweepPlan&, Instrument&,
-                                                                   bool, int, const PairSource&);
-template std::unique_ptr<PointRunner> make_selection_runner<Bf16>(const SweepPlan&, Instrument&,
-                                                                  bool, int, const PairSource&);
+template std::unique_ptr<PointRunner> make_selection_runner(const SweepPlan&,
+                                                            std::unique_ptr<kernels::Ops<float>>,
+                                                            const PairSource&);
+template std::unique_ptr<PointRunner> make_selection_runner(const SweepPlan&,
+                                                            std::unique_ptr<kernels::Ops<Bf16>>,
+                                                            const PairSource&);
 
 }  // namespace versieve::engine

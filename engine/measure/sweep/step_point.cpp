@@ -11,6 +11,7 @@
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/prefilled.h"
 #include "engine/run/speculate/rectify.h"
+#include "engine/run/speculate/self_draft.h"
 #include "engine/run/speculate/step.h"
 #include "model/launches/draft_levels.h"
 #include "model/words/assert.h"
@@ -26,6 +27,19 @@ constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may
 constexpr std::int64_t kPeriods = 3;         // that a period's point times
 constexpr double kPeriodsLimit = 2.0;        // seconds, of those
 constexpr std::int32_t kToken = 17;          // any token, where no text says which
+
+// Why no such step is timed, or an empty text: what has no kernel of its own yet would be timed as
+// something else.
+std::string untimed_because(const PointKey& key, const Strategy& strategy, const LlmShape& shape) {
+  if (strategy.adapts_length) {
+    return "gamma=adapt is of whole runs: each of its steps is one of a chain of some length";
+  }
+  if (!strategy.drafts_itself) {
+    return unavailable_because(strategy, shape);
+  }
+  return key.workload == WorkloadKind::kRectifiedStep ? "what verifies such a draft rectifies it"
+                                                      : illegal_because(strategy, shape);
+}
 
 template <class T>
 class StepRunnerPoint final : public StepPointRunner {
@@ -67,7 +81,10 @@ class StepRunnerPoint final : public StepPointRunner {
   void fill_randomly(std::int64_t context_len);
   std::string prefill_text(const PointKey& key);
   void make_source(const Strategy& strategy, double temperature);
-  StepResult step(bool measures_blocks);
+  Draft<T>* head() { return draft_ ? &*draft_ : nullptr; }
+  std::string make_recorded(const PointKey& key, const Strategy& strategy, bool drafts);
+  std::string make_self_drafts(const Strategy& strategy);
+  StepResult step(TreeSource<T>& source, bool measures_blocks);
   double led_verification_ns();
   void finish_recorded();
   void begin_recorded();
@@ -88,11 +105,15 @@ class StepRunnerPoint final : public StepPointRunner {
   std::string text_;             // regime and split of a prefilled context
   std::int32_t token_ = kToken;  // that follows the context
   std::optional<Target<T>> target_;
-  std::optional<Draft<T>> draft_;
+  std::optional<Draft<T>> draft_;  // of a dense pair there may be none
   std::optional<StepRunner<T>> runner_;
   kernels::OpsBuffer<T> captured_;  // [3 * hidden]: what the newest token left for the draft
   std::unique_ptr<TreeSource<T>> source_;
   std::optional<DeviceStepRunner<T>> recorded_;
+  // Of a target that drafts for itself, as generation runs it: recorded steps draft, the host leads
+  // what verifies them.
+  std::optional<DeviceStepRunner<T>> self_drafts_;
+  std::unique_ptr<TreeSource<T>> timed_source_;
   // What trace and counters watch in the place of a step that the host leads: one whose draft runs
   // all levels in one launch, which no host-led step has.
   std::optional<DeviceStepRunner<T>> watched_;
@@ -114,21 +135,32 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   }
   const LlmShape shape =
       key.pair.empty() ? named_llm_shape(key.model) : shape_for(strategy, pair_->target.shape);
-  std::string refusal = untimed_because(strategy, shape);
+  std::string refusal = untimed_because(key, strategy, shape);
+  if (refusal.empty() && !key.pair.empty() && strategy.draft.speculates() &&
+      !strategy.drafts_itself && !pair_->draft) {
+    refusal = "steps are timed of draft heads, and the pair has none";
+  }
   refusal = refusal.empty() ? prepare(shape, key) : refusal;
   if (!refusal.empty()) {
     return refusal;
   }
-  target_->keep_choice_keys(verify_options(strategy, shape));
+  target_->keep_choice_keys(strategy.drafts_itself ? drafting_options(strategy, shape)
+                                                   : verify_options(strategy, shape));
   make_source(strategy, key.temperature);
   options_ = {.verify = verify_options(strategy, shape),
               .acceptance = {.temperature = key.temperature,
                              .seed = plan_.seed,
                              .sampling = strategy.sampling.value_or(SamplingAlgorithm::kCoupled)},
               .forced_yield = kCommittedNodes};
-  recorded_.reset();
-  watched_.reset();
-  rectifier_.reset();
+  return strategy.drafts_itself && key.launch == LaunchMode::kGraph
+             ? make_self_drafts(strategy)
+             : make_recorded(key, strategy, drafts);
+}
+
+// The recorded steps of a point that asks for some, or why there are none.
+template <class T>
+std::string StepRunnerPoint<T>::make_recorded(const PointKey& key, const Strategy& strategy,
+                                              bool drafts) {
   const bool rectifies = key.workload == WorkloadKind::kRectifiedStep;
   if (rectifies && strategy.resa_rectify_every > kRoom - kSpare) {
     return "a period of more than " + std::to_string(kRoom - kSpare) + " tokens";
@@ -151,11 +183,11 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   if (!reason.empty()) {
     return reason + " (launch \"stream\" can be measured)";
   }
-  recorded_.emplace(*ops_, *target_, &*draft_, steps);
-  if (drafts && std::is_same_v<T, Bf16> && key.temperature == 0.0 &&
-      drafts_in_one_launch(draft_->shape(), shape.vocab, strategy.draft)) {
+  recorded_.emplace(*ops_, *target_, head(), steps);
+  if (drafts && draft_ && std::is_same_v<T, Bf16> && key.temperature == 0.0 &&
+      drafts_in_one_launch(draft_->shape(), target_->shape().vocab, strategy.draft)) {
     steps.records = false;
-    watched_.emplace(*ops_, *target_, &*draft_, steps);
+    watched_.emplace(*ops_, *target_, head(), steps);
   }
   if (rectifies) {
     rectifier_.emplace(*target_, strategy.resa_rectify_every);
@@ -164,11 +196,28 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   return {};
 }
 
+template <class T>
+std::string StepRunnerPoint<T>::make_self_drafts(const Strategy& strategy) {
+  const DeviceStepOptions steps{.verify = drafting_options(strategy, target_->shape())};
+  const std::string reason = DeviceStepRunner<T>::refusal(*target_, steps, context_len_ + kRoom);
+  if (!reason.empty()) {
+    return reason + " (launch \"stream\" can be measured)";
+  }
+  self_drafts_.emplace(*ops_, *target_, head(), steps);
+  timed_source_ = std::make_unique<RecordedSelfSource<T>>(
+      *target_, *self_drafts_,
+      typename DeviceStepRunner<T>::Start{.max_context = context_len_ + kRoom},
+      strategy.draft.levels());
+  return {};
+}
+
 // The model stays from point to point, the context as long as its length (and a pair's text) does.
 // Why there is no such context, or an empty text.
 template <class T>
 std::string StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
   source_.reset();
+  timed_source_.reset();
+  self_drafts_.reset();
   rectifier_.reset();
   recorded_.reset();
   watched_.reset();
@@ -185,7 +234,9 @@ std::string StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& k
   context_len_ = 0;
   target_->cache().truncate(0);
   target_->cache().reserve(key.context_len + kRoom);
-  draft_->reserve(key.context_len + kRoom);
+  if (draft_) {
+    draft_->reserve(key.context_len + kRoom);
+  }
   if (key.pair.empty()) {
     fill_randomly(key.context_len);
   } else if (std::string reason = prefill_text(key); !reason.empty()) {
@@ -207,8 +258,11 @@ void StepRunnerPoint<T>::make_models(const LlmShape& shape, const PointKey& key)
     target_.emplace(make_synthetic_target<T>(*ops_, shape, draft, plan_.seed));
     draft_.emplace(make_synthetic_draft<T>(*ops_, draft, *target_, plan_.seed + 1));
   } else {
-    target_.emplace(make_target(*ops_, pair_->target, shape, &pair_->draft));
-    draft_.emplace(make_draft(*ops_, pair_->draft, *target_));
+    const DraftCheckpoint* const weights = pair_->draft ? &*pair_->draft : nullptr;
+    target_.emplace(make_target(*ops_, pair_->target, shape, weights));
+    if (weights != nullptr) {
+      draft_.emplace(make_draft(*ops_, *weights, *target_));
+    }
   }
   runner_.emplace(*ops_, *target_);
   captured_ =
@@ -234,13 +288,15 @@ std::string StepRunnerPoint<T>::prefill_text(const PointKey& key) {
   if (windows.empty() || static_cast<std::int64_t>(windows[0].prompt.size()) != key.context_len) {
     return no_text_because(key);
   }
-  Prefilled<T> prefilled(*ops_, *target_, &*draft_, nullptr);
+  Prefilled<T> prefilled(*ops_, *target_, head(), nullptr);
   prefilled.prefill(windows[0].prompt);
-  ops_->copy_rows({.rows = 1,
-                   .width = 3 * target_->shape().hidden,
-                   .src = prefilled.last_captured(),
-                   .dst = captured_.data(),
-                   .term = TrafficTerm::kDraft});
+  if (draft_) {
+    ops_->copy_rows({.rows = 1,
+                     .width = 3 * target_->shape().hidden,
+                     .src = prefilled.last_captured(),
+                     .dst = captured_.data(),
+                     .term = TrafficTerm::kDraft});
+  }
   ops_->synchronize();
   token_ = windows[0].continuation.empty() ? kToken : windows[0].continuation[0];
   return {};
@@ -252,35 +308,42 @@ void StepRunnerPoint<T>::make_source(const Strategy& strategy, double temperatur
     source_ = std::make_unique<NoDraft<T>>();
     return;
   }
-  source_ = std::make_unique<DraftSource<T>>(
-      *ops_, *draft_,
-      DraftSourceOptions{.choice = strategy.draft,
-                         .order = strategy.order,
-                         .temperature = temperature,
-                         .seed = plan_.seed,
-                         .sampling = strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
-                         .scores_by_rank = true,
-                         .target_vocab = target_->shape().vocab});
+  const DraftSourceOptions options{
+      .choice = strategy.draft,
+      .order = strategy.order,
+      .temperature = temperature,
+      .seed = plan_.seed,
+      .sampling = strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
+      .scores_by_rank = true,
+      .target_vocab = target_->shape().vocab};
+  if (strategy.drafts_itself) {
+    source_ = std::make_unique<SelfSource<T>>(
+        *ops_, *target_, drafting_options(strategy, target_->shape()), options);
+    return;
+  }
+  source_ = std::make_unique<DraftSource<T>>(*ops_, *draft_, options);
 }
 
 // One step from the same context each time; what the last one committed is forgotten first.
 template <class T>
-StepResult StepRunnerPoint<T>::step(bool measures_blocks) {
+StepResult StepRunnerPoint<T>::step(TreeSource<T>& source, bool measures_blocks) {
   finish_recorded();
   target_->cache().truncate(context_len_);
-  draft_->set_length(context_len_);
-  source_->observe({.first = context_len_ - 1,
-                    .next_token = {token_},
-                    .captured = captured_.data(),
-                    .rows = {0}});
+  if (draft_) {
+    draft_->set_length(context_len_);
+  }
+  source.observe({.first = context_len_ - 1,
+                  .next_token = {token_},
+                  .captured = captured_.data(),
+                  .rows = {0}});
   StepOptions options = options_;
   options.measures_blocks = measures_blocks;
-  return runner_->run(*source_, token_, options);
+  return runner_->run(source, token_, options);
 }
 
 template <class T>
 double StepRunnerPoint<T>::led_verification_ns() {
-  const PhaseSeconds seconds = step(false).seconds;
+  const PhaseSeconds seconds = step(timed_source_ ? *timed_source_ : *source_, false).seconds;
   double ns = 0.0;
   for (const StepPhase phase : {StepPhase::kVerify, StepPhase::kAccept, StepPhase::kCommit}) {
     ns += 1e9 * seconds[static_cast<std::size_t>(phase)];
@@ -361,7 +424,7 @@ void StepRunnerPoint<T>::pass() {
 
 template <class T>
 PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
-  const StepResult first = step(true);
+  const StepResult first = step(*source_, true);
   VERSIEVE_ASSERT(first.tree.size() == key.num_queries, "a tree scored by rank has all its nodes");
   PointMeasurement point{.key = key};
   point.unique_blocks = 0.0;
@@ -382,12 +445,14 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
     } else if (watched_) {
       watched_step();
     } else {
-      step(false);
+      step(*source_, false);
     }
   });
   work.host_timed = true;
   if (recorded_) {
     work.run_timed = [this] { recorded_step(); };
+  } else if (timed_source_) {
+    work.run_timed = [this] { step(*timed_source_, false); };
   }
   MeasurePlan how = measure_plan(plan_, key);
   if (rectifier_) {

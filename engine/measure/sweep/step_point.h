@@ -2,7 +2,9 @@
 // geometry with synthetic weights and a context that was never prefilled, or of a trained pair on
 // real text, through the engine itself. The time is the host's: launch
 // `graph` times recorded steps one after the other as generation runs them (the next is enqueued
-// while one runs), `stream` steps that the host leads. Ranges are the host-led step's kernels.
+// while one runs), `stream` steps that the host leads. Ranges are the host-led step's kernels. Of a
+// target that drafts for itself, `graph`: its sparse steps are recorded, and the host leads their
+// verification.
 // WorkloadKind::kRectifiedStep: the time of a step of ReSA of f recorded ones and the dense pass
 // that ends their period; its ranges are the pass's kernels alone, as the host leads them.
 #pragma once

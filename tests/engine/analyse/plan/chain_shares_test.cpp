@@ -84,7 +84,10 @@ TEST_CASE("the newest other pair that has rows of SpecAttn lends them, by leave"
   CHECK(fit.lent_shares.rows.empty());
   // A geometry has none of its own.
   CHECK(lent_shares_of("", evidence.quality_runs, "a.db").rows[0].share.value == 0.3);
-  CHECK(lent_shares_of("", {run_of(third, "texts", kSigmoid, 0.9)}, "a.db").rows.empty());
+  // One that has rows of sigmoids alone lends those.
+  const LentShares sigmoids = lent_shares_of("", {run_of(third, "texts", kSigmoid, 0.9)}, "a.db");
+  REQUIRE(sigmoids.rows.size() == 1);
+  CHECK(sigmoids.rows[0].strategy == kSigmoid);
 }
 
 TEST_CASE("rows of chains that cannot be read are refused with the database's name") {

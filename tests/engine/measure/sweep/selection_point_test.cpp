@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "engine/io/pair_identity.h"
 #include "engine/measure/sweep/campaign.h"
@@ -91,9 +92,36 @@ TEST_CASE("a dense pair's points say what ReSA's queries and a draft's steps cho
   CHECK(row_of(chosen, SharingAlong::kPosition, 0).overlap[6]);
   CHECK(!row_of(chosen, SharingAlong::kPosition, 0).overlap[7]);  // of seven steps
 
+  CHECK(!chosen.acceptance);  // without a layer_map.json SpecAttn does not run
+
   CHECK(points[2].status == PointStatus::kRefused);
   CHECK(points[2].reason.find("selects nothing") != std::string::npos);
   CHECK(points[3].status == PointStatus::kRefused);
+}
+
+TEST_CASE("chains of a dense pair are counted as generation yields them") {
+  const TempFolder folder;
+  write_tiny_dense_pair(folder / "model", dense_model(), 3);
+  std::ofstream(folder / "model" / "layer_map.json")
+      << R"({"format": "versieve layer map", "schema": 1, "map": [0, 1, 1, 2]})";
+  const std::vector<PointMeasurement> points =
+      measured(folder / "model", R"(["dense/d3k1n4/bfs/c1/F*", "specattn:p0.9/d3k1n4/bfs/c1/F*",
+                            "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p1",
+                            "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1"])");
+  REQUIRE(points.size() == 4);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, point.reason);
+    REQUIRE(point.status == PointStatus::kOk);
+    REQUIRE(point.acceptance);
+    CHECK(point.acceptance->texts.size() == 1);
+    CHECK(point.acceptance->steps == point.acceptance->texts[0].steps);
+    CHECK(point.acceptance->accepted_per_step >= 1.0);
+    CHECK(point.acceptance->accepted_per_step <= 4.0);
+    CHECK(point.sharing.empty() == (point.key.strategy.find("specattn") != 0));
+  }
+  // Steps that read every block draft what the pass accepts whole, but for the last, cut one.
+  CHECK(points[2].acceptance->accepted_per_step > 3.5);
+  CHECK(points[3].acceptance->accepted_per_step <= points[2].acceptance->accepted_per_step);
 }
 
 TEST_CASE("without a draft model nobody chooses for SpecAttn") {

@@ -3,10 +3,13 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "engine/io/pair_identity.h"
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/prompt_list.h"
 #include "model/words/llm_shape.h"
 #include "tests/support/paths.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -113,4 +116,50 @@ TEST_CASE("a period's point is of its steps and the pass that ends them") {
   CHECK(range_of(points[1], "tree_attention").launches == 8);
   CHECK(points[2].status == PointStatus::kRefused);
   CHECK(points[2].reason.find("period") != std::string::npos);
+}
+
+TEST_CASE("a step of a target that drafts for itself is its sparse steps and one pass") {
+  const test::TempFolder folder;
+  test::TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  model.target.layers = 4;
+  write_tiny_dense_pair(folder / "model", model, 3);  // a draft model, which such steps leave alone
+  const PairSource pair{.id = pair_identity(folder / "model"),
+                        .model = folder / "model",
+                        .prompts = listed_prompts(
+                            {std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts"})};
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+          {"workload": "step", "model": "pair", "regime": "code", "context_len": 600,
+           "launch": ["graph", "stream"],
+           "strategy": ["dense/d4k1n5/bfs/c1/F*/draft=resa:b16p0.1", "dense/ar",
+                        "dense/d4k1n5/bfs/c1/F*"]},
+          {"workload": "rectified_step", "model": "pair", "regime": "code", "context_len": 600,
+           "strategy": "dense/d4k1n5/bfs/c1/F*/draft=resa:b16p0.1"}]})",
+      "test", Backend::kCpu, pair.id);
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 7);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, name_of(point.key.launch), point.reason);
+    if (point.key.workload == WorkloadKind::kRectifiedStep) {
+      CHECK(point.status == PointStatus::kRefused);
+      continue;
+    }
+    if (point.key.strategy == "dense/d4k1n5/bfs/c1/F*") {
+      CHECK(point.status == PointStatus::kRefused);
+      CHECK(point.reason.find("draft heads") != std::string::npos);
+      continue;
+    }
+    REQUIRE(point.status == PointStatus::kOk);
+    CHECK(point.time_ns.size() == 2);
+    const bool drafts = point.key.num_queries == 5;
+    CHECK(range_of(point, "tree_attention").launches == model.target.layers);
+    if (drafts) {
+      CHECK(range_of(point, "resa_decode").launches == 4 * model.target.layers);
+    }
+  }
 }

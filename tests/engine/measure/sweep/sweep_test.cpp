@@ -241,7 +241,7 @@ TEST_CASE("the campaign of the other systems is short and legal") {
 
 TEST_CASE("the campaign of the terms has block size, ratio and period apart, and is legal") {
   const SweepPlan plan = built_in("terms");
-  CHECK(plan.points.size() == 349);
+  CHECK(plan.points.size() == 361);
   std::map<std::string, std::set<std::string>> settings;  // model and context -> strategies
   std::set<std::int64_t> passes;
   for (const PointKey& key : plan.points) {
