@@ -135,9 +135,6 @@ db::Evidence read_evidence(const std::string& database, const std::string& devic
 }
 
 void check_prior(const std::string& prior) {
-  if (prior.empty()) {
-    throw Error(ExitCode::kUsage, "a prior needs a file name, and this one is empty");
-  }
   if (is_database(prior)) {
     db::Store::open(prior, db::OpenMode::kReadOnly);
   } else {

@@ -535,7 +535,7 @@ TEST_CASE("a fit is held against another machine's points, and against no others
   CHECK(fs::exists(world().file("carried.json")));  // the fit, as without --carry-to
   test::check_refused(ask + world().database().string(), 1, "another machine");
   test::check_refused(ask + world().file("absent.db").string(), 3, "absent.db");
-  test::check_refused(ask + "''", 2, "needs a file name");
+  test::check_refused(ask + "''", 2, "is empty");
   test::check_refused(ask + other.string() + " --predict nsa/ar --context 4096", 2, "--predict");
 }
 
@@ -582,7 +582,7 @@ TEST_CASE("a fit begins at another machine's, by its file or its database") {
   test::check_refused("fit --quick --prior " + out + db_option(), 1, "are among these");
   test::check_refused(ask + world().file("absent.json").string(), 3, "absent.json");
   test::check_refused(ask + own.string() + "x", 3, "own.dbx");
-  test::check_refused(ask + "''", 2, "needs a file name");
+  test::check_refused(ask + "''", 2, "is empty");
   std::ofstream(world().file("words.json")) << "{}";
   test::check_refused(ask + world().file("words.json").string(), 3, "not a fit");
   test::check_refused(plan + "--fit " + out + " --prior " + prior, 2, "--fit excludes --prior");

@@ -28,17 +28,14 @@ constexpr std::int64_t kPeriods = 3;         // that a period's point times
 constexpr double kPeriodsLimit = 2.0;        // seconds, of those
 constexpr std::int32_t kToken = 17;          // any token, where no text says which
 
-// Why no such step is timed, or an empty text: what has no kernel of its own yet would be timed as
-// something else.
-std::string untimed_because(const PointKey& key, const Strategy& strategy, const LlmShape& shape) {
+// Why no step of that strategy is timed, or an empty text: what has no kernel of its own yet would
+// be timed as something else.
+std::string untimed_because(const Strategy& strategy, const LlmShape& shape) {
   if (strategy.adapts_length) {
     return "gamma=adapt is of whole runs: each of its steps is one of a chain of some length";
   }
-  if (!strategy.drafts_itself) {
-    return unavailable_because(strategy, shape);
-  }
-  return key.workload == WorkloadKind::kRectifiedStep ? "what verifies such a draft rectifies it"
-                                                      : illegal_because(strategy, shape);
+  return strategy.drafts_itself ? illegal_because(strategy, shape)
+                                : unavailable_because(strategy, shape);
 }
 
 template <class T>
@@ -135,7 +132,7 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   }
   const LlmShape shape =
       key.pair.empty() ? named_llm_shape(key.model) : shape_for(strategy, pair_->target.shape);
-  std::string refusal = untimed_because(key, strategy, shape);
+  std::string refusal = untimed_because(strategy, shape);
   if (refusal.empty() && !key.pair.empty() && strategy.draft.speculates() &&
       !strategy.drafts_itself && !pair_->draft) {
     refusal = "steps are timed of draft heads, and the pair has none";
@@ -206,7 +203,7 @@ std::string StepRunnerPoint<T>::make_self_drafts(const Strategy& strategy) {
   self_drafts_.emplace(*ops_, *target_, head(), steps);
   timed_source_ = std::make_unique<RecordedSelfSource<T>>(
       *target_, *self_drafts_,
-      typename DeviceStepRunner<T>::Start{.max_context = context_len_ + kRoom},
+      typename DeviceStepRunner<T>::Start{.max_context = context_len_ + kRecordedRoom},
       strategy.draft.levels());
   return {};
 }

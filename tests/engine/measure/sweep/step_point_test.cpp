@@ -133,22 +133,16 @@ TEST_CASE("a step of a target that drafts for itself is its sparse steps and one
           {"workload": "step", "model": "pair", "regime": "code", "context_len": 600,
            "launch": ["graph", "stream"],
            "strategy": ["dense/d4k1n5/bfs/c1/F*/draft=resa:b16p0.1", "dense/ar",
-                        "dense/d4k1n5/bfs/c1/F*"]},
-          {"workload": "rectified_step", "model": "pair", "regime": "code", "context_len": 600,
-           "strategy": "dense/d4k1n5/bfs/c1/F*/draft=resa:b16p0.1"}]})",
+                        "dense/d4k1n5/bfs/c1/F*"]}]})",
       "test", Backend::kCpu, pair.id);
   std::vector<PointMeasurement> points;
   run_campaign(
       plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
       [&](const PointMeasurement& point) { points.push_back(point); },
       [](const CampaignProgress&) {});
-  REQUIRE(points.size() == 7);
+  REQUIRE(points.size() == 6);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, name_of(point.key.launch), point.reason);
-    if (point.key.workload == WorkloadKind::kRectifiedStep) {
-      CHECK(point.status == PointStatus::kRefused);
-      continue;
-    }
     if (point.key.strategy == "dense/d4k1n5/bfs/c1/F*") {
       CHECK(point.status == PointStatus::kRefused);
       CHECK(point.reason.find("draft heads") != std::string::npos);
