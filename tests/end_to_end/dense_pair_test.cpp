@@ -114,14 +114,14 @@ TEST_CASE("a dense folder whose draft is a model is planned, and its table runs 
   for (const json& precision : plan.at("classes")) {
     const std::string name = precision.get<std::string>();
     CAPTURE(name);
-    const std::string line =
-        "generate --json --backend cpu --threads 1 --max-new-tokens 8 --table " + table +
-        " --class " + name + " --prompt-file " + text + " --model " + model.string();
+    const std::string line = "generate --backend cpu --threads 1 --max-new-tokens 8 --table " +
+                             table + " --class " + name + " --prompt-file " + text + " --model " +
+                             model.string();
     if (name == "Approx-sampling") {  // at this vocabulary the exact sampler is the faster one
       check_refused(line + " --temperature 0.8", 1, "Approx-sampling is empty");
       continue;
     }
-    const CommandResult ran = run_versieve(line);
+    const CommandResult ran = run_versieve(line + " --json");
     CAPTURE(ran.err);
     REQUIRE(ran.code == 0);
     CHECK(json::parse(ran.out).at("generated_tokens").get<std::int64_t>() >= 1);
