@@ -25,7 +25,7 @@ TokenIds encoded(const std::string& text, const Tokenizer* tokenizer, const std:
   if (tokenizer == nullptr) {
     refuse(source, "a text needs the model's tokenizer, which cannot be read; give tokens");
   }
-  TokenIds tokens = tokenizer->encode(text);
+  TokenIds tokens = text.empty() ? TokenIds() : tokenizer->encode(text);  // not BOS alone
   if (tokens.empty()) {
     refuse(source, "the prompt has no tokens");
   }
