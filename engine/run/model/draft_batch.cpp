@@ -13,6 +13,30 @@ void append(std::vector<std::int32_t>& out, std::span<const std::int32_t> values
   out.insert(out.end(), values.begin(), values.end());
 }
 
+// Of the nodes that a call runs: tokens, positions, rows of output_ that their features are, and
+// sequence after sequence what its attention reads.
+struct NodeLists {
+  std::vector<std::int32_t> token, position, feature_row, attention;
+
+  // `sequence`: a BatchSequence, which the nodes join.
+  template <class Sequence, class Nodes>
+  void add(Sequence& sequence, const Nodes& nodes) {
+    const std::size_t before = sequence.parent.size();
+    append(token, nodes.token);
+    append(position, nodes.position);
+    append(sequence.parent, nodes.parent);
+    append(sequence.position, nodes.position);
+    VERSIEVE_ASSERT(static_cast<std::int64_t>(sequence.parent.size()) <= sequence.slots,
+                    "slots were asked for");
+    for (std::size_t i = 0; i < nodes.token.size(); ++i) {
+      feature_row.push_back(sequence.output[static_cast<std::size_t>(nodes.parent[i] + 1)]);
+      attention.push_back(static_cast<std::int32_t>(before + i));  // query_node
+    }
+    append(attention, sequence.parent);
+    append(attention, sequence.position);
+  }
+};
+
 }  // namespace
 
 template <class T>
@@ -115,26 +139,16 @@ void Draft<T>::read_out_batch(const SharedEntries& shared, const std::int32_t* i
 
 template <class T>
 void Draft<T>::step_batch(const SharedEntries& shared, std::span<const BatchNodes> sequences) {
-  std::vector<std::int32_t> ints, position, feature_row, lists;
+  NodeLists lists;
   for (const BatchNodes& n : sequences) {
-    BatchSequence& s = batch_[n.sequence];
-    const std::size_t before = s.parent.size();
-    append(ints, n.nodes.token);
-    append(position, n.nodes.position);
-    append(s.parent, n.nodes.parent);
-    append(s.position, n.nodes.position);
-    VERSIEVE_ASSERT(static_cast<std::int64_t>(s.parent.size()) <= s.slots, "slots were asked for");
-    for (std::size_t i = 0; i < n.nodes.token.size(); ++i) {
-      feature_row.push_back(s.output[static_cast<std::size_t>(n.nodes.parent[i] + 1)]);
-      lists.push_back(static_cast<std::int32_t>(before + i));  // query_node
-    }
-    append(lists, s.parent);
-    append(lists, s.position);
+    lists.add(batch_[n.sequence], n.nodes);
   }
+  std::vector<std::int32_t> ints = lists.token;
   const std::int64_t rows = static_cast<std::int64_t>(ints.size());
   ensure_rows(rows);
   VERSIEVE_ASSERT(batch_outputs_ + rows <= slot_capacity_ + 1, "slots were asked for");
-  for (const std::vector<std::int32_t>* list : {&position, &feature_row, &lists}) {
+  for (const std::vector<std::int32_t>* list :
+       {&lists.position, &lists.feature_row, &lists.attention}) {
     append(ints, *list);
   }
   const std::int32_t* const staged = staged_.upload(*ops_, ints);
