@@ -127,8 +127,13 @@ constexpr KindStart kIndexerStarts[] = {
     {LaunchKind::kIndexKeys, KindParameter::kStepNs, 100.0},
     {LaunchKind::kIndexQuery, KindParameter::kStepNs, 100.0},
     // Of rows of one block: 7.3 us of 8,192 scores, 11 of 16,384 (kernels/topk).
-    {LaunchKind::kTopkShort, KindParameter::kBaseUs, 4.0},
-    {LaunchKind::kTopkShort, KindParameter::kStepNs, 3500.0},
+    {LaunchKind::kTopkShort, KindParameter::kBaseUs, 3.5},
+    {LaunchKind::kTopkShort, KindParameter::kStepNs, 4300.0},
+    // Of so few bytes those that no term names count: as an H100's counters have them.
+    {LaunchKind::kTopkShort, KindParameter::kFixedRead, 2e3},
+    {LaunchKind::kIndexKeys, KindParameter::kFixedRead, 7.5e3},
+    {LaunchKind::kIndexQuery, KindParameter::kFixedRead, 1.5e4},
+    {LaunchKind::kIndexQuery, KindParameter::kWriteShare, 0.1},
 };
 
 // Noise on logits, as ranges of the sweep `sampled-steps` on an H100 had it: 2.8 us for 128,256

@@ -149,9 +149,10 @@ void add_topk(const TopkCase& c, std::int64_t length, std::int64_t rows, std::in
   if (kind != LaunchKind::kTopkSort && topk_takes_one_block(length, rows, c.k)) {
     kind = LaunchKind::kTopkShort;
   }
-  LaunchWork work =
-      streaming(kind, Phase::kOther, 1.0,
-                traffic::topk(rows, length, c.k, element_bytes, c.hint ? c.k : 0), 1.0, 1.0);
+  // Where rows are short nobody looks at a hint.
+  const std::int64_t hints = kind == LaunchKind::kTopkGvr && c.hint ? c.k : 0;
+  LaunchWork work = streaming(kind, Phase::kOther, 1.0,
+                              traffic::topk(rows, length, c.k, element_bytes, hints), 1.0, 1.0);
   read_cold(cold && !c.index, work);
   const TopkRows shape{.length = length,
                        .rows = rows,

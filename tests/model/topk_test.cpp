@@ -48,8 +48,23 @@ TEST_CASE("short rows are counted whatever the variant") {
   CHECK(topk_is_short(16384, 128));
   CHECK(topk_is_short(32768, 32));
   CHECK_FALSE(topk_is_short(32768, 33));
-  CHECK(work_of("topk:gvr/k256/hint0.75", 8192, 32).kind == LaunchKind::kTopkRadix);
+  CHECK(work_of("topk:gvr/k256/hint0.75", 32768, 32).kind == LaunchKind::kTopkRadix);
   CHECK(work_of("topk:gvr/k256/hint0.75", 131072, 32).kind == LaunchKind::kTopkGvr);
+}
+
+TEST_CASE("one block takes short rows, and no hint of theirs is read") {
+  CHECK(topk_takes_one_block(8192, 1, 64));
+  CHECK(topk_takes_one_block(16384, 1, 2048));
+  CHECK_FALSE(topk_takes_one_block(16384, 31, 1024));
+  CHECK(topk_takes_one_block(16384, 32, 1024));
+  CHECK_FALSE(topk_takes_one_block(16384, 32, 1023));
+  CHECK_FALSE(topk_takes_one_block(16385, 32, 16385));
+  for (const char* text : {"topk:radix/k256", "topk:gvr/k256/hint0.75"}) {
+    const LaunchWork work = work_of(text, 8192, 32);
+    CHECK(work.kind == LaunchKind::kTopkShort);
+    CHECK(work.unique.total_read() == 32.0 * 8192 * 4);
+  }
+  CHECK(work_of("topk:sort/k256", 8192, 32).kind == LaunchKind::kTopkSort);
 }
 
 TEST_CASE("rows that no registers hold come from memory for every pass that L2 does not serve") {
