@@ -34,12 +34,6 @@ void add_dense_step(const StepShape& shape, const ResidualField& field, StepWork
   correct_sampler(shape, field, out);
 }
 
-// Attention of a step by what decode points say of it.
-void add_dense_step(const StepShape& shape, const ResidualField& field, StepWork& out) {
-  add_step(shape, 1.0, out);
-  correct_dense_attention(shape, field, out);
-}
-
 std::string percent_text(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f %%", 100.0 * share);

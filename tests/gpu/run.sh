@@ -62,7 +62,7 @@ done
 
 sanitizer=$(find_sanitizer)
 if [ -n "$sanitizer" ]; then
-  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,resa,specattn,decode,door_fuzz}; do
+  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,indexer,resa,specattn,decode,batch,door_fuzz}; do
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
       "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]~[pair]'
   done
@@ -73,7 +73,7 @@ if [ -n "$sanitizer" ]; then
   for tool in racecheck synccheck; do
     cases='[race]'
     [ "$tool" = synccheck ] && [ "$errs" != 0 ] && cases='[race]~[many-clusters]'
-    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,steps,topk,decode}; do
+    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,steps,topk,indexer,decode}; do
       part "${tool}_$(basename "$program")" 90 "$sanitizer" --tool "$tool" --error-exitcode 9 \
         "$program" "$cases"
     done

@@ -372,7 +372,7 @@ PlanOptions follow_pair(const PlanGrounds& grounds, const FittedModel& fit,
     options.schedules = measured_schedules(grounds.known.evidence.acceptance);
   }
   options.loss.prices = loss_prices(grounds, fit.acceptance);
-  options.chain_yields = ChainYields(chain_yields(grounds, options.temperature));
+  options.chain_yields = ChainYields(chain_yields(grounds, fit.temperature));
   options.pair = grounds.known.id;
   const std::string remark = grounds.known.remark.empty()
                                  ? calibrated_remark(grounds, options.schedules)
