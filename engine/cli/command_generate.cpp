@@ -145,8 +145,7 @@ void check_batch(const Options& options) {
     throw Error(ExitCode::kUsage,
                 "--prompts takes one strategy, for example nsa/d6k8n64/bfs/c1/F*");
   }
-  if (request.truncation.cuts() || request.adapts_length || request.alpha != usual.alpha ||
-      request.beta != usual.beta) {
+  if (request.truncation.cuts() || request.adapts_length || request.sigmoid != usual.sigmoid) {
     throw Error(ExitCode::kUsage,
                 "--top-k, --top-p, --min-p, --sigmoid-alpha, --sigmoid-beta and --adapt-gamma are "
                 "of one request at a time");

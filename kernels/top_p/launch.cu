@@ -299,7 +299,7 @@ void launch_thresholds(const TopPParams<float>& p, float* least, cudaStream_t st
   check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed,
                              1));
   std::size_t bytes = staged ? static_cast<std::size_t>(part) * sizeof(float) : 0;
-  if (blocks == kMaxRowBlocks) {
+  if (part > kBlockWeights) {  // shorter parts have little to add, and leave room to others
     bytes = std::max(bytes, spread_bytes(p.rows * p.lists));
   }
   launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(p.rows * p.lists)),

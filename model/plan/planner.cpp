@@ -4,9 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <numeric>
-#include <sstream>
 
 #include "model/plan/cell_pricer.h"
 #include "model/plan/concurrency.h"
@@ -48,22 +46,6 @@ double overlap_at(const FittedModel& fit, std::int64_t context_len) {
 
 bool is_priced_as_nsa(const Strategy& strategy) {
   return strategy.attention == AttentionMethod::kNsa;
-}
-
-Strategy attending(const Strategy& strategy, AttentionMethod method) {
-  Strategy out = strategy;
-  out.attention = method;
-  return out;
-}
-
-bool chooses_tokens(const Strategy& s) {
-  return s.attention == AttentionMethod::kSpecAttn;
-}
-bool yields_by_method(const Strategy& s) {
-  return chooses_tokens(s) || s.drafts_itself;
-}
-bool keeps_by_sigmoid(const Strategy& s) {
-  return s.sampling == SamplingAlgorithm::kSigmoid;
 }
 
 class Planner {
@@ -183,7 +165,7 @@ class Planner {
       table_.excluded.push_back({"sampling=sigmoid of a chain of " +
                                      std::to_string(s.draft.levels()) + ": " +
                                      systems_.sampler_times(s).text(),
-                                 1});
+                                 1, PrecisionClass::kApproxSampling});
       return true;
     });
   }
@@ -571,25 +553,6 @@ class Planner {
 
 }  // namespace
 
-Strategy plain_decoding(const LlmShape& target) {
-  return attending({}, target.attention == AttentionKind::kDense ? AttentionMethod::kDense
-                                                                 : AttentionMethod::kNsa);
-}
-
-std::string usual_baseline(const LlmShape& target, const PlanOptions& options) {
-  const Strategy tree = Strategy::parse(PlanOptions{}.baseline);
-  if (target.attention == AttentionKind::kNsa) {
-    return tree.text();
-  }
-  Strategy out = plain_decoding(target);
-  if (options.draft_model) {
-    out.draft = {.depth = 5, .width = 1, .nodes = 6};
-  } else if (options.drafts) {
-    out.draft = tree.draft;
-  }
-  return out.text();
-}
-
 std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample) {
   return bucket.low + (bucket.high - bucket.low) * (2 * sample + 1) / (2 * kBucketSamples);
 }
@@ -617,55 +580,10 @@ std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const Hardwar
   return parts;
 }
 
-bool is_plain_chain(const Strategy& s) {
-  return s.draft.speculates() && !s.drafts_itself && !s.adapts_length && s.draft.width == 1 &&
-         s.group_size == 1 && s.precision() == PrecisionClass::kStrict;
-}
-
-std::vector<PrecisionClass> priced_classes(const FittedModel& fit) {
-  std::vector<PrecisionClass> classes = PlanOptions{}.classes;
-  for (const PrecisionClass precision : {PrecisionClass::kSparseRectified, PrecisionClass::kSparse,
-                                         PrecisionClass::kApproxSampling}) {
-    if (unpriced_because(precision, fit, 1).empty()) {
-      classes.push_back(precision);
-    }
-  }
-  return classes;
-}
-
-Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
-                         const std::string& baseline, const std::vector<std::string>& schedules) {
-  const Strategy fixed = Strategy::parse(baseline);
-  const std::string refusal = not_planned_because(fixed, target, fit.priced_form());
-  if (!refusal.empty()) {
-    throw Error(ExitCode::kUsage, "the baseline '" + baseline + "': " + refusal);
-  }
-  Candidates out;
-  std::vector<Strategy>& runnable = out.strategies.emplace_back();
-  std::map<std::string, std::int64_t> reasons;
-  std::vector<Strategy> space = enumerate_space(target, schedules);
-  const std::vector<Strategy> adapted = adapted_chains(schedules);
-  space.insert(space.end(), adapted.begin(), adapted.end());
-  for (const Strategy& s : space) {
-    out.enumerated += 1;
-    std::string reason = not_planned_because(s, target, fit.priced_form());
-    if (reason.empty()) {
-      reason = not_ranked_because(s, fit.acceptance);
-    }
-    if (reason.empty()) {
-      runnable.push_back(s);
-    } else {
-      reasons[reason] += 1;
-    }
-  }
-  if (std::find(runnable.begin(), runnable.end(), fixed) == runnable.end()) {
-    runnable.push_back(fixed);
-  }
-  out.runnable = static_cast<std::int64_t>(runnable.size());
-  for (const auto& [reason, tuples] : reasons) {
-    out.excluded.push_back({reason, tuples});
-  }
-  return out;
+bool is_of_dense_target(const PlanTable& table) {
+  return std::any_of(table.baselines.begin(), table.baselines.end(), [](const PlanBaseline& b) {
+    return b.role == kAutoregressive && b.evaluation.strategy.attention == AttentionMethod::kDense;
+  });
 }
 
 const FittedModel& with_acceptance(const FittedModel& fit) {
@@ -697,141 +615,6 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
                        ? dense_candidates(target, options)
                        : candidates_of(fit, target, options.baseline, options.schedules);
   return plan(fit, hardware, target, options, candidates_within_loss(std::move(all), options));
-}
-
-PrecisionClass parse_class(const std::string& name) {
-  std::string known;
-  for (int i = 0; i < kPrecisionClassCount; ++i) {
-    const PrecisionClass precision = static_cast<PrecisionClass>(i);
-    if (name == name_of(precision)) {
-      return precision;
-    }
-    known += std::string(known.empty() ? "" : ", ") + name_of(precision);
-  }
-  throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
-}
-
-bool is_of_dense_target(const PlanTable& table) {
-  return std::any_of(table.baselines.begin(), table.baselines.end(), [](const PlanBaseline& b) {
-    return b.role == kAutoregressive && b.evaluation.strategy.attention == AttentionMethod::kDense;
-  });
-}
-
-std::string intervals_text(const PlanTable& table) {
-  return "Intervals hold 90 % of " + requests_text(table.requests) + "." +
-         (table.texts_note.empty() ? std::string()
-                                   : " How texts differ: " + table.texts_note + ".");
-}
-
-std::string sampled_text(double temperature) {
-  std::ostringstream text;
-  text << " at temperature " << temperature;
-  return temperature > 0.0 ? text.str() : std::string();
-}
-
-std::string acceptance_text(const PlanTable& table) {
-  if (table.acceptance_origin == AcceptanceOrigin::kMeasured) {
-    return table.acceptance_pair + " on real text" + sampled_text(table.temperature);
-  }
-  const std::string kind =
-      table.acceptance_origin == AcceptanceOrigin::kImported ? " (imported)" : "";
-  return table.acceptance_pair + kind +
-         (table.acceptance_note.empty() ? "" : ": " + table.acceptance_note);
-}
-
-const char* name_of(EvidenceFrom from) {
-  switch (from) {
-    case EvidenceFrom::kOwn:
-      return "own";
-    case EvidenceFrom::kBorrowed:
-      return "borrowed";
-    case EvidenceFrom::kAssumed:
-      return "assumed";
-  }
-  VERSIEVE_ASSERT(false, "every source has a name");
-}
-
-PairId acceptance_pair(const PlanTable& table) {
-  return {table.acceptance_pair, table.sources ? table.sources->acceptance_sha256 : std::string()};
-}
-
-std::string sources_text(const PlanTable& table) {
-  if (!table.sources) {
-    return {};
-  }
-  const PlanSources& s = *table.sources;
-  const auto part = [](const char* what, EvidenceFrom from, const PairId& lender) {
-    return std::string(what) + " " + name_of(from) +
-           (from == EvidenceFrom::kBorrowed ? " from " + text_of(lender) : std::string());
-  };
-  const std::string losses = losses_text(table);
-  std::string times = part("times", s.times, {s.times_of, ""});
-  if (s.times == EvidenceFrom::kOwn) {
-    times += ", " + std::to_string(s.timed_steps) + " timed steps" +
-             (s.pair ? ", the tuples between them by the machine's cost model"
-                     : " with synthetic weights");
-  } else {
-    times += " with synthetic weights, by the machine's cost model";
-  }
-  std::string chains;
-  if (s.chosen_share) {
-    chains += part("; SpecAttn's share of the context", *s.chosen_share, {s.chosen_share_of, ""});
-  }
-  if (s.sigmoid_acceptance) {
-    chains +=
-        part("; acceptance under sigmoids", *s.sigmoid_acceptance, {s.sigmoid_acceptance_of, ""});
-  }
-  if (s.chain_tokens) {
-    chains += part("; tokens a step of chains that choose tokens", *s.chain_tokens,
-                   {s.chain_tokens_of, ""});
-  }
-  return (s.pair ? text_of(*s.pair) : table.model) + ": " +
-         part("acceptance", s.acceptance, acceptance_pair(table)) + "; " +
-         part("overlap", s.overlap, s.overlap_of) + "; " + times + chains +
-         (losses.empty() ? "" : "; " + losses) + (s.remark.empty() ? "" : "; " + s.remark);
-}
-
-std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
-                                         PrecisionClass precision) {
-  std::vector<const PlanEntry*> entries;
-  for (const PlanEntry& e : table.entries) {
-    if (e.bucket == bucket && e.precision == precision) {
-      entries.push_back(&e);
-    }
-  }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const PlanEntry* a, const PlanEntry* b) { return a->rank < b->rank; });
-  return entries;
-}
-
-PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes) {
-  const auto left_out = [&classes](PrecisionClass precision) {
-    return std::find(classes.begin(), classes.end(), precision) == classes.end();
-  };
-  std::erase_if(table.classes, left_out);
-  std::erase_if(table.entries, [&](const PlanEntry& e) { return left_out(e.precision); });
-  std::erase_if(table.unavailable, [&](const UnavailableCell& u) { return left_out(u.precision); });
-  std::erase_if(table.switches, [&](const SwitchPoint& s) { return left_out(s.precision); });
-  for (PlanTable& batch : table.batched) {
-    batch = of_classes(std::move(batch), classes);
-  }
-  const auto holds = [&table](auto is_such) {
-    return std::any_of(table.entries.begin(), table.entries.end(),
-                       [&](const PlanEntry& e) { return is_such(e.evaluation.strategy); });
-  };
-  if (table.sources && !holds(chooses_tokens)) {
-    table.sources->chosen_share.reset();
-    table.sources->chosen_share_of.clear();
-  }
-  if (table.sources && !holds(keeps_by_sigmoid)) {
-    table.sources->sigmoid_acceptance.reset();
-    table.sources->sigmoid_acceptance_of.clear();
-  }
-  if (table.sources && !holds(yields_by_method)) {
-    table.sources->chain_tokens.reset();
-    table.sources->chain_tokens_of.clear();
-  }
-  return table;
 }
 
 }  // namespace versieve

@@ -118,6 +118,7 @@ struct SwitchPoint {
 struct ExclusionCount {
   std::string reason;
   std::int64_t tuples = 0;
+  std::optional<PrecisionClass> of = {};  // the one class whose tuples these are
 };
 
 // Whose a number of a plan is: measured of the very pair (or geometry) that is planned for, of

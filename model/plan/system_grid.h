@@ -11,6 +11,17 @@
 
 namespace versieve {
 
+// Whether it reads tokens that a draft's weights chose.
+inline bool chooses_tokens(const Strategy& s) {
+  return s.attention == AttentionMethod::kSpecAttn;
+}
+// Whether its tokens a step are those of its own method.
+inline bool yields_by_method(const Strategy& s) {
+  return chooses_tokens(s) || s.drafts_itself;
+}
+inline bool keeps_by_sigmoid(const Strategy& s) {
+  return s.sampling == SamplingAlgorithm::kSigmoid;
+}
 // Dense attention in the place of NSA, all else the same: "dense-1b" for "nsa-1b". Of a dense
 // target itself.
 LlmShape dense_sibling(const LlmShape& target);

@@ -22,10 +22,6 @@ constexpr double kOtherTargetError = 0.1, kOtherMethodError = 0.1;
 // Standard deviations from one end of a 95 % interval to the other.
 constexpr double kOf95 = 2.0 * 1.959964;
 
-bool keeps_by_sigmoid(const Strategy& s) {
-  return s.sampling == SamplingAlgorithm::kSigmoid;
-}
-
 // Attention of a step by what decode points say of it.
 void add_dense_step(const StepShape& shape, const ResidualField& field, StepWork& out) {
   add_step(shape, 1.0, out);

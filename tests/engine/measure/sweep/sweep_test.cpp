@@ -200,8 +200,9 @@ TEST_CASE("a text that is no case or strategy is the file's fault, and its grid 
       FAIL("it was taken");
     } catch (const Error& error) {
       CHECK(error.code() == ExitCode::kBadInput);
-      CHECK_THAT(error.what(), Catch::Contains("grid 1") && Catch::Contains("canonical form") ||
-                                   Catch::Contains("attention part"));
+      CHECK_THAT(error.what(),
+                 Catch::Contains("grid 1") &&
+                     (Catch::Contains("canonical form") || Catch::Contains("attention part")));
     }
   }
 }
