@@ -152,11 +152,12 @@ TEST_CASE("where a draft's weights do not fit beside the requests plain decoding
   options.buckets = {{12288, 16384}};
   const LlmShape target = named_llm_shape("nsa-8b");
   HardwareSpec machine = hardware_by_key("h200-sxm");
-  const CellPricer prices(fitted_by_hand(0.8, 0.9, true), machine, target, options, 2);
+  const FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  const CellPricer prices(fit, machine, target, options, 2);
   const MemoryNeed plain = prices.memory(plain_decoding(target), options.buckets[0]);
   machine.fields[static_cast<std::size_t>(HardwareField::kMemoryMib)].value =
       (plain.weights + 2.0 * plain.request) / kUsableMemory / 1024.0 / 1024.0 + 1.0;
-  const PlanTable table = plan(fitted_by_hand(0.8, 0.9, true), machine, target, options);
+  const PlanTable table = plan(fit, machine, target, options);
   CHECK(std::any_of(table.entries.begin(), table.entries.end(),
                     [](const PlanEntry& e) { return e.evaluation.strategy.draft.speculates(); }));
   REQUIRE(table.batched[0].entries.size() == 1);

@@ -42,7 +42,8 @@ TEST_CASE("numbers that published catalogues often get wrong are right") {
              .verified);
 }
 
-TEST_CASE("kernels of sm_90a run on compute capability 9.0 alone, and any other is refused for it") {
+TEST_CASE(
+    "kernels of sm_90a run on compute capability 9.0 alone, and any other is refused for it") {
   CHECK(kernels_cannot_run_because("NVIDIA H200", 9, 0).empty());
   CHECK(kernels_cannot_run_because("NVIDIA L40S", 8, 9) ==
         "NVIDIA L40S has compute capability 8.9; the kernels need 9.0 (H100, H200, GH200).");

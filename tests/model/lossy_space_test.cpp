@@ -87,8 +87,8 @@ TEST_CASE("the lossy space names every choice once, by plain decoding or a usual
   for (const char* text :
        {"nsa/ar/bfs/c1/(FR)*", "nsa/ar/bfs/c1/FRRRRRRF", "nsa/d6k8n64/dfs/c2a/F*",
         "nsa/d6k8n64/bfs/c8a/FRRRRRRF", "nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid",
-        "resa:b32p0.02f128/ar", "resa:b64p0.05f0/ar", "specattn:p0.99/d7k1n8/bfs/c1/F*", "indexer:k2048/ar",
-        "indexer:k512/d3k1n4/bfs/c1/F*"}) {
+        "resa:b32p0.02f128/ar", "resa:b64p0.05f0/ar", "specattn:p0.99/d7k1n8/bfs/c1/F*",
+        "indexer:k2048/ar", "indexer:k512/d3k1n4/bfs/c1/F*"}) {
     CHECK(std::count(texts.begin(), texts.end(), text) == 1);
   }
   std::sort(texts.begin(), texts.end());

@@ -173,7 +173,7 @@ TEST_CASE("an H100's campaign on top of an H200's meets the goals that alone it 
     CHECK(goal.met);
   }
   CHECK(*report.latency.p90_ape < 0.06);         // 0.083 alone
-  CHECK(*report.system_latency.p90_ape < 0.09);  // 0.117
+  CHECK(*report.system_latency.p90_ape < 0.10);  // 0.117
 }
 
 TEST_CASE("points that agree with the prior leave it as it is; a bias of theirs is learned") {

@@ -66,7 +66,9 @@ TEST_CASE("the tuples of the other systems are those of the settings, each of a 
     CHECK(Strategy::parse(s.text()) == s);
     attention.insert(s.text().substr(0, s.text().find('/')));
   }
-  CHECK(attention == std::set<std::string>{"resa:b32p0.03f0", "resa:b32p0.05f0", "specattn:p0.96"});
+  CHECK(attention == std::set<std::string>{"indexer:k1024", "indexer:k2048", "indexer:k4096",
+                                           "indexer:k512", "resa:b32p0.03f0", "resa:b32p0.05f0",
+                                           "specattn:p0.96"});
   CHECK(system_space(PrecisionClass::kApproxSampling, some) ==
         system_space(PrecisionClass::kApproxSampling));
 }
