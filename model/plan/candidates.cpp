@@ -1,9 +1,8 @@
-// Which tuples a plan prices: those that the engine runs and the fit can price, the rest counted
-// with reasons.
+#include "model/plan/candidates.h"
+
 #include <algorithm>
 #include <map>
 
-#include "model/plan/planner.h"
 #include "model/plan/system_grid.h"
 #include "model/plan/tuple_grid.h"
 #include "model/words/error.h"
@@ -47,25 +46,14 @@ std::vector<PrecisionClass> priced_classes(const FittedModel& fit) {
   return classes;
 }
 
-Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
-                         const std::string& baseline, const std::vector<std::string>& schedules) {
-  const Strategy fixed = Strategy::parse(baseline);
-  const std::string refusal = not_planned_because(fixed, target, fit.priced_form());
-  if (!refusal.empty()) {
-    throw Error(ExitCode::kUsage, "the baseline '" + baseline + "': " + refusal);
-  }
+Candidates counted_candidates(const std::vector<Strategy>& space, const Strategy& fixed,
+                              const std::function<std::string(const Strategy&)>& refusal) {
   Candidates out;
   std::vector<Strategy>& runnable = out.strategies.emplace_back();
   std::map<std::string, std::int64_t> reasons;
-  std::vector<Strategy> space = enumerate_space(target, schedules);
-  const std::vector<Strategy> adapted = adapted_chains(schedules);
-  space.insert(space.end(), adapted.begin(), adapted.end());
   for (const Strategy& s : space) {
     out.enumerated += 1;
-    std::string reason = not_planned_because(s, target, fit.priced_form());
-    if (reason.empty()) {
-      reason = not_ranked_because(s, fit.acceptance);
-    }
+    const std::string reason = refusal(s);
     if (reason.empty()) {
       runnable.push_back(s);
     } else {
@@ -80,6 +68,22 @@ Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
     out.excluded.push_back({reason, tuples});
   }
   return out;
+}
+
+Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
+                         const std::string& baseline, const std::vector<std::string>& schedules) {
+  const Strategy fixed = Strategy::parse(baseline);
+  const std::string refusal = not_planned_because(fixed, target, fit.priced_form());
+  if (!refusal.empty()) {
+    throw Error(ExitCode::kUsage, "the baseline '" + baseline + "': " + refusal);
+  }
+  std::vector<Strategy> space = enumerate_space(target, schedules);
+  const std::vector<Strategy> adapted = adapted_chains(schedules);
+  space.insert(space.end(), adapted.begin(), adapted.end());
+  return counted_candidates(space, fixed, [&](const Strategy& s) {
+    const std::string reason = not_planned_because(s, target, fit.priced_form());
+    return reason.empty() ? not_ranked_because(s, fit.acceptance) : reason;
+  });
 }
 
 }  // namespace versieve

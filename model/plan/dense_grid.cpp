@@ -1,8 +1,8 @@
 #include "model/plan/dense_grid.h"
 
 #include <algorithm>
-#include <map>
 
+#include "model/plan/candidates.h"
 #include "model/plan/system_grid.h"
 #include "model/plan/tuple_grid.h"
 #include "model/words/error.h"
@@ -64,26 +64,8 @@ Candidates dense_candidates(const LlmShape& target, const PlanOptions& options) 
   if (!refusal.empty()) {
     throw Error(ExitCode::kUsage, "the baseline '" + options.baseline + "': " + refusal);
   }
-  Candidates out;
-  std::vector<Strategy>& runnable = out.strategies.emplace_back();
-  std::map<std::string, std::int64_t> reasons;
-  for (const Strategy& s : dense_space(target, options.systems)) {
-    out.enumerated += 1;
-    const std::string reason = refusal_of(s, target, options);
-    if (reason.empty()) {
-      runnable.push_back(s);
-    } else {
-      reasons[reason] += 1;
-    }
-  }
-  if (std::find(runnable.begin(), runnable.end(), fixed) == runnable.end()) {
-    runnable.push_back(fixed);
-  }
-  out.runnable = static_cast<std::int64_t>(runnable.size());
-  for (const auto& [reason, tuples] : reasons) {
-    out.excluded.push_back({reason, tuples});
-  }
-  return out;
+  return counted_candidates(dense_space(target, options.systems), fixed,
+                            [&](const Strategy& s) { return refusal_of(s, target, options); });
 }
 
 std::vector<Strategy> systems_of(PrecisionClass precision, const LlmShape& target,
