@@ -24,6 +24,16 @@ inline bool no_gpu() {
   return none;
 }
 
+// Bytes a microsecond that a read-only stream gets of this machine's memory: 0.95 of its clock by
+// its width (an H200 gave 4.64 TB/s of 4.92, an H100 3.22 of 3.35).
+inline double stream_read_rate() {
+  int device = 0, kilohertz = 0, bits = 0;
+  kernels::check(cudaGetDevice(&device));
+  kernels::check(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device));
+  kernels::check(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device));
+  return 0.95 * 2.0 * kilohertz * 1e-3 * bits / 8.0;
+}
+
 template <class E>
 class DeviceArray {
  public:

@@ -12,12 +12,11 @@
 
 #include "kernels/common/cuda_check.h"
 #include "model/words/llm_shape.h"
+#include "tests/gpu/device.h"
 #include "tests/gpu/gpu_ops.h"
 
 namespace versieve::kernels {
 namespace {
-
-constexpr double kReadRate = 4.64e6;  // bytes a microsecond: read-only streams of an H200
 
 // Random bf16 values of a few ulps around +-0.02, a block of them again and again.
 OpsBuffer<Bf16> random_buffer(Ops<Bf16>& ops, std::int64_t count) {
@@ -234,6 +233,7 @@ TEST_CASE("CUDA linear streams the weights of nsa-1b near the memory's rate", "[
   if (!ops) {
     return;
   }
+  const double rate = testing::stream_read_rate();
   const OpsBuffer<Bf16> pool = random_buffer(*ops, std::int64_t{128256} * 2048 * 2);
   std::printf("linear bf16\n%-10s %6s %7s %5s %9s %7s %7s\n", "matrix", "K", "M", "N", "us", "TB/s",
               "bound");
@@ -248,9 +248,9 @@ TEST_CASE("CUDA linear streams the weights of nsa-1b near the memory's rate", "[
       const double bytes = static_cast<double>(matrix.k * matrix.m * (matrix.swiglu ? 2 : 1)) * 2.0;
       std::printf("%-10s %6lld %7lld %5lld %9.2f %7.2f %6.0f%%\n", matrix.name,
                   static_cast<long long>(matrix.k), static_cast<long long>(matrix.m),
-                  static_cast<long long>(n), us, bytes / us * 1e-6, 100.0 * bytes / kReadRate / us);
+                  static_cast<long long>(n), us, bytes / us * 1e-6, 100.0 * bytes / rate / us);
       if (n == 1 && bytes > 6e7) {
-        CHECK(bytes / us > 0.7 * kReadRate);
+        CHECK(bytes / us > 0.7 * rate);
       }
     }
   }
@@ -263,7 +263,7 @@ TEST_CASE("a step of nsa-1b outside attention takes little longer than its weigh
     return;
   }
   const Chain chain = make_chain(*ops, 128);
-  const double bound = chain.weight_bytes() / kReadRate;
+  const double bound = chain.weight_bytes() / testing::stream_read_rate();
   std::printf("16 layers + head, without attention; the weights' bound is %.0f us\n", bound);
   std::printf("%5s %9s %7s %12s %12s\n", "N", "us", "bound", "top 1, us", "with log p");
   for (const std::int64_t n : {1, 16, 64, 128}) {

@@ -16,6 +16,7 @@
 #include "profiler/gpu_timer.h"
 #include "profiler/metric_group.h"
 #include "profiler/range_counters.h"
+#include "tests/gpu/device.h"
 #include "tests/gpu/gpu_ops.h"
 
 namespace versieve::engine {
@@ -212,7 +213,8 @@ TEST_CASE("ReSA's layers and steps against dense split decoding", "[timing]") {
     std::printf("%7lld %8.2f %8.2f %8.2f %6.3f %8.2f   attention ratio %.2f\n",
                 static_cast<long long>(length), dense, sparse, rectify,
                 rectify / kEvery / (sparse + rectify / kEvery),
-                static_cast<double>(length) * 2048 / 4.64e6, dense / (sparse + rectify / kEvery));
+                static_cast<double>(length) * 2048 / testing::stream_read_rate(),
+                dense / (sparse + rectify / kEvery));
   }
   std::printf("us a layer: L, f, flash_decode, dense_pass, TFLOP/s\n");
   for (const std::int64_t length : {std::int64_t{16384}, std::int64_t{65536}, kLongest}) {
