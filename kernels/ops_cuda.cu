@@ -10,8 +10,11 @@
 #include "kernels/index_scores/launch.h"
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
+#include "kernels/nsa_verify/fused_step.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/ops_together.h"
+#include "kernels/staged_upload.h"
+#include "kernels/stream_work.cuh"
 #include "kernels/tree_attention/together.h"
 #include "model/launches/fused_cut.h"
 #include "model/words/assert.h"
@@ -20,100 +23,6 @@
 
 namespace versieve::kernels {
 namespace {
-
-class CudaGraph final : public Recording {
- public:
-  // Captures what `work` enqueues. A graph that could not be captured leaves the stream usable.
-  CudaGraph(cudaStream_t stream, const std::function<void()>& work) : stream_(stream) {
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    cudaGraph_t graph = nullptr;
-    try {
-      work();
-    } catch (...) {
-      cudaStreamEndCapture(stream, &graph);
-      cudaGraphDestroy(graph);
-      cudaGetLastError();
-      throw;
-    }
-    check(cudaStreamEndCapture(stream, &graph));
-    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
-    cudaGraphDestroy(graph);
-    check(status);
-    check(cudaGraphUpload(executable_, stream));
-  }
-  CudaGraph(const CudaGraph&) = delete;
-  CudaGraph& operator=(const CudaGraph&) = delete;
-  ~CudaGraph() override {
-    cudaStreamSynchronize(stream_);
-    cudaGraphExecDestroy(executable_);
-  }
-  void launch() override { check(cudaGraphLaunch(executable_, stream_)); }
-
- private:
-  cudaStream_t stream_;
-  cudaGraphExec_t executable_ = nullptr;
-};
-
-class CudaMarker final : public Marker {
- public:
-  explicit CudaMarker(cudaStream_t stream) : stream_(stream) {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
-  }
-  CudaMarker(const CudaMarker&) = delete;
-  CudaMarker& operator=(const CudaMarker&) = delete;
-  ~CudaMarker() override { cudaEventDestroy(event_); }
-  void mark() override { check(cudaEventRecord(event_, stream_)); }
-  void wait() override { check(cudaEventSynchronize(event_)); }
-
- private:
-  cudaStream_t stream_;
-  cudaEvent_t event_ = nullptr;
-};
-
-// An ordinary launch, which waits for all that its stream waits for, wherever that was enqueued:
-// launches after it may be dependent ones again (kernels/common/dependent_launch.cuh).
-__global__ void meet_kernel() {}
-
-// A stream and events by which its work follows and precedes another's.
-class Branch {
- public:
-  Branch() {
-    int least = 0, greatest = 0;
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    check(cudaStreamCreateWithPriority(&context.stream, cudaStreamNonBlocking, greatest));
-    check(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));
-    check(cudaEventCreateWithFlags(&end_, cudaEventDisableTiming));
-  }
-  Branch(const Branch&) = delete;
-  Branch& operator=(const Branch&) = delete;
-  ~Branch() {
-    cudaStreamSynchronize(context.stream);
-    cudaFree(context.scratch);
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-    cudaStreamDestroy(context.stream);
-  }
-  void follow(cudaStream_t other) {
-    check(cudaEventRecord(begin_, other));
-    check(cudaStreamWaitEvent(context.stream, begin_));
-    meet(context.stream);
-  }
-  void end() { check(cudaEventRecord(end_, context.stream)); }
-  void precede(cudaStream_t other) {
-    check(cudaStreamWaitEvent(other, end_));
-    meet(other);
-  }
-
-  LaunchContext context;
-
- private:
-  static void meet(cudaStream_t stream) {
-    meet_kernel<<<1, 1, 0, stream>>>();
-    check(cudaGetLastError());
-  }
-
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
 
 template <class T>
 class CudaOps final : public Ops<T> {
@@ -134,10 +43,13 @@ class CudaOps final : public Ops<T> {
   ~CudaOps() override {
     cudaStreamSynchronize(context_.stream);
     beside_.reset();
+    step_upload_ = StagedUpload<T>();
     cudaFree(context_.scratch);
     cudaFree(context_.counters);
     cudaFree(context_.tickets);
     cudaFree(context_.parts);
+    cudaFree(step_arguments_.data);
+    cudaFree(step_counters_.data);
     if (owns_stream_) {
       cudaStreamDestroy(context_.stream);
     }
@@ -168,6 +80,9 @@ class CudaOps final : public Ops<T> {
   void download(void* destination, const void* source, std::size_t bytes) override {
     check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, context_.stream));
     synchronize();
+  }
+  void enqueue_upload(void* destination, const void* source, std::size_t bytes) {
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, context_.stream));
   }
   void synchronize() override { check(cudaStreamSynchronize(context_.stream)); }
   void set_observer(LaunchObserver* observer) override { context_.observer = observer; }
@@ -221,20 +136,35 @@ class CudaOps final : public Ops<T> {
     reserve(nsa_verify_scratch_bytes(p));
     launch_nsa_verify(p, context_);
   }
-  // Calls that the fused form does not take run one after the other.
-  void nsa_verify_together(std::span<const NsaVerifyParams<T>> calls) {
+  StepShape prepare_nsa_step(const NsaStepParams<T>& step) {
     if constexpr (std::is_same_v<T, Bf16>) {
-      const bool fused = std::all_of(calls.begin(), calls.end(), [](const auto& p) {
-        return p.counts == nullptr && p.form == NsaForm::kFused && fused_takes(p);
-      });
-      if (fused && calls.size() > 1) {
-        reserve(fused_together_bytes(calls));
-        launch_fused_together(calls, context_);
-        return;
+      step_.plan(step);
+      reserve(step_.scratch_bytes());
+      if (const std::size_t bytes = step_.image_bytes(); bytes > 0) {
+        grow(step_arguments_, step_.argument_bytes());
+        grow(step_counters_, step_.counter_count() * sizeof(unsigned));
+        const FusedStepMemory memory{step_arguments_.data,
+                                     static_cast<unsigned*>(step_counters_.data)};
+        step_.write(step_upload_.block(*this, bytes), memory, context_);
+        step_upload_.send(memory.arguments, bytes);
+        step_.enqueue_layers(context_);
+        meet(context_.stream);  // launches that start early read them before they wait
       }
+      return step_.shape();
     }
-    for (const NsaVerifyParams<T>& p : calls) {
-      nsa_verify(p);
+    return {};
+  }
+  // Calls that the fused form does not take run one after the other.
+  void nsa_verify_layer(const NsaStepParams<T>& step, std::int64_t layer) {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      step_.launch(layer, context_);
+      for (const std::size_t call : step_.others()) {
+        nsa_verify(call_in_layer(step, call, layer));
+      }
+    } else {
+      for (std::size_t i = 0; i < step.calls.size(); ++i) {
+        nsa_verify(call_in_layer(step, i, layer));
+      }
     }
   }
   // Calls that another form takes, kernels/flash_decode, run one after the other.
@@ -376,6 +306,22 @@ class CudaOps final : public Ops<T> {
     reserve(tree_sample_scratch_bytes(p));
     launch_tree_sample(p, context_);
   }
+  struct Block {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  // What it held is lost.
+  void grow(Block& block, std::size_t bytes) {
+    if (bytes > block.bytes) {
+      synchronize();
+      if (block.data != nullptr) {
+        release(block.data);
+      }
+      block = {};
+      block.data = allocate(bytes);
+      block.bytes = bytes;
+    }
+  }
   void reserve(std::size_t bytes) {
     if (bytes <= context_.scratch_bytes) {
       return;
@@ -399,6 +345,9 @@ class CudaOps final : public Ops<T> {
   bool branches_ = false;           // and is not joined yet
   std::shared_ptr<DecodeWorkspace> decode_workspace_ = make_decode_workspace();
   std::shared_ptr<DraftWorkspace> draft_workspace_ = make_draft_workspace();
+  FusedStep step_;  // of several sequences
+  Block step_arguments_, step_counters_;
+  StagedUpload<T> step_upload_;
   bool owns_stream_;
 };
 
@@ -423,6 +372,18 @@ void require_gpu() {
   if (!unfit.empty()) {
     throw Error(ExitCode::kEnvironment, unfit);
   }
+}
+
+// work(CUDA's ops) where these are; false: they are the CPU's, and it was not called.
+template <class T, class Work>
+bool on_cuda(Ops<T>& ops, const Work& work) {
+  if constexpr (!std::is_same_v<T, double>) {
+    if (auto* const cuda = dynamic_cast<CudaOps<T>*>(&ops); cuda != nullptr) {
+      work(*cuda);
+      return true;
+    }
+  }
+  return false;
 }
 
 template <class T>
@@ -454,27 +415,31 @@ std::int64_t free_memory(Ops<T>& ops) {
 }
 
 template <class T>
-void nsa_verify_together(Ops<T>& ops, std::span<const NsaVerifyParams<T>> calls) {
-  if constexpr (!std::is_same_v<T, double>) {
-    if (auto* const cuda = dynamic_cast<CudaOps<T>*>(&ops); cuda != nullptr) {
-      cuda->nsa_verify_together(calls);
-      return;
-    }
+void enqueue_upload(Ops<T>& ops, void* destination, const void* source, std::size_t bytes) {
+  if (!on_cuda(ops, [&](auto& cuda) { cuda.enqueue_upload(destination, source, bytes); })) {
+    ops.upload(destination, source, bytes);
   }
-  for (const NsaVerifyParams<T>& p : calls) {
-    ops.nsa_verify(p);
+}
+template <class T>
+StepShape prepare_nsa_step(Ops<T>& ops, const NsaStepParams<T>& step) {
+  StepShape shape;
+  on_cuda(ops, [&](auto& cuda) { shape = cuda.prepare_nsa_step(step); });
+  return shape;
+}
+template <class T>
+void nsa_verify_layer(Ops<T>& ops, const NsaStepParams<T>& step, std::int64_t layer) {
+  if (!on_cuda(ops, [&](auto& cuda) { cuda.nsa_verify_layer(step, layer); })) {
+    for (std::size_t i = 0; i < step.calls.size(); ++i) {
+      ops.nsa_verify(call_in_layer(step, i, layer));
+    }
   }
 }
 template <class T>
 void tree_attention_together(Ops<T>& ops, std::span<const TreeAttentionParams<T>> calls) {
-  if constexpr (!std::is_same_v<T, double>) {
-    if (auto* const cuda = dynamic_cast<CudaOps<T>*>(&ops); cuda != nullptr) {
-      cuda->tree_attention_together(calls);
-      return;
+  if (!on_cuda(ops, [&](auto& cuda) { cuda.tree_attention_together(calls); })) {
+    for (const TreeAttentionParams<T>& p : calls) {
+      ops.tree_attention(p);
     }
-  }
-  for (const TreeAttentionParams<T>& p : calls) {
-    ops.tree_attention(p);
   }
 }
 
@@ -484,11 +449,17 @@ template void* stream_of<float>(Ops<float>&);
 template void* stream_of<Bf16>(Ops<Bf16>&);
 template std::int64_t free_memory<float>(Ops<float>&);
 template std::int64_t free_memory<Bf16>(Ops<Bf16>&);
-template void nsa_verify_together(Ops<double>&, std::span<const NsaVerifyParams<double>>);
+template void enqueue_upload(Ops<double>&, void*, const void*, std::size_t);
+template StepShape prepare_nsa_step(Ops<double>&, const NsaStepParams<double>&);
+template void nsa_verify_layer(Ops<double>&, const NsaStepParams<double>&, std::int64_t);
+template void enqueue_upload(Ops<float>&, void*, const void*, std::size_t);
+template StepShape prepare_nsa_step(Ops<float>&, const NsaStepParams<float>&);
+template void nsa_verify_layer(Ops<float>&, const NsaStepParams<float>&, std::int64_t);
+template void enqueue_upload(Ops<Bf16>&, void*, const void*, std::size_t);
+template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
+template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
 template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);
-template void nsa_verify_together(Ops<float>&, std::span<const NsaVerifyParams<float>>);
 template void tree_attention_together(Ops<float>&, std::span<const TreeAttentionParams<float>>);
-template void nsa_verify_together(Ops<Bf16>&, std::span<const NsaVerifyParams<Bf16>>);
 template void tree_attention_together(Ops<Bf16>&, std::span<const TreeAttentionParams<Bf16>>);
 
 }  // namespace versieve::kernels

@@ -1,6 +1,7 @@
 // The CUDA engine of a build without CUDA: one sentence.
 #include "kernels/ops_cuda.h"
 #include "kernels/ops_together.h"
+#include "kernels/staged_upload.h"
 #include "model/words/error.h"
 
 namespace versieve::kernels {
@@ -28,9 +29,17 @@ std::int64_t free_memory(Ops<T>&) {
   refuse();
 }
 template <class T>
-void nsa_verify_together(Ops<T>& ops, std::span<const NsaVerifyParams<T>> calls) {
-  for (const NsaVerifyParams<T>& p : calls) {
-    ops.nsa_verify(p);
+void enqueue_upload(Ops<T>& ops, void* destination, const void* source, std::size_t bytes) {
+  ops.upload(destination, source, bytes);
+}
+template <class T>
+StepShape prepare_nsa_step(Ops<T>&, const NsaStepParams<T>&) {
+  return {};
+}
+template <class T>
+void nsa_verify_layer(Ops<T>& ops, const NsaStepParams<T>& step, std::int64_t layer) {
+  for (std::size_t i = 0; i < step.calls.size(); ++i) {
+    ops.nsa_verify(call_in_layer(step, i, layer));
   }
 }
 template <class T>
@@ -46,11 +55,17 @@ template void* stream_of<float>(Ops<float>&);
 template void* stream_of<Bf16>(Ops<Bf16>&);
 template std::int64_t free_memory<float>(Ops<float>&);
 template std::int64_t free_memory<Bf16>(Ops<Bf16>&);
-template void nsa_verify_together(Ops<double>&, std::span<const NsaVerifyParams<double>>);
+template void enqueue_upload(Ops<double>&, void*, const void*, std::size_t);
+template StepShape prepare_nsa_step(Ops<double>&, const NsaStepParams<double>&);
+template void nsa_verify_layer(Ops<double>&, const NsaStepParams<double>&, std::int64_t);
+template void enqueue_upload(Ops<float>&, void*, const void*, std::size_t);
+template StepShape prepare_nsa_step(Ops<float>&, const NsaStepParams<float>&);
+template void nsa_verify_layer(Ops<float>&, const NsaStepParams<float>&, std::int64_t);
+template void enqueue_upload(Ops<Bf16>&, void*, const void*, std::size_t);
+template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
+template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
 template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);
-template void nsa_verify_together(Ops<float>&, std::span<const NsaVerifyParams<float>>);
 template void tree_attention_together(Ops<float>&, std::span<const TreeAttentionParams<float>>);
-template void nsa_verify_together(Ops<Bf16>&, std::span<const NsaVerifyParams<Bf16>>);
 template void tree_attention_together(Ops<Bf16>&, std::span<const TreeAttentionParams<Bf16>>);
 
 }  // namespace versieve::kernels

@@ -3,15 +3,53 @@
 // alone.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "kernels/ops.h"
 
 namespace versieve::kernels {
 
-// T = double, float or Bf16.
+// A sequence's calls of nsa_verify in a step, one a layer.
 template <class T>
-void nsa_verify_together(Ops<T>& ops, std::span<const NsaVerifyParams<T>> calls);
+struct NsaStepCall {
+  NsaVerifyParams<T> first;   // of layer 0
+  std::string_view schedule;  // a letter a layer, the first F; empty: all F. Outlives the step.
+};
+
+// Those of several sequences, whose rows lie in buffers that they share: [layers, rows, G, d] of
+// committed tokens and compressed ones, and of the tree's. All have one geometry.
+template <class T>
+struct NsaStepParams {
+  std::int64_t layers = 0;
+  std::int64_t cache_rows = 0, compressed_rows = 0, tree_rows = 0;  // between two layers
+  const T *k = nullptr, *v = nullptr, *k_cmp = nullptr, *v_cmp = nullptr;
+  const T *k_tree = nullptr, *v_tree = nullptr, *k_cmp_tree = nullptr, *v_cmp_tree = nullptr;
+  std::int64_t indices_stride = 0;  // elements of `indices` between two layers
+  std::vector<NsaStepCall<T>> calls;
+};
+
+// The newest F layer up to that one, itself where it selects.
+std::int64_t refresh_layer(std::string_view schedule, std::int64_t layer);
+// That call in that layer.
+template <class T>
+NsaVerifyParams<T> call_in_layer(const NsaStepParams<T>& step, std::size_t call,
+                                 std::int64_t layer);
+
+// What launches of a step are made of beside what they read in device memory: steps of one shape
+// can take one recording. Empty: the step's sizes are in its launches.
+using StepShape = std::vector<std::int64_t>;
+
+// Once a step, before its first layer and outside of recordings: works out what all layers share.
+// Never waits for the device.
+template <class T>
+StepShape prepare_nsa_step(Ops<T>& ops, const NsaStepParams<T>& step);
+// That layer's calls. REQUIRES: the step was prepared, and no other since.
+template <class T>
+void nsa_verify_layer(Ops<T>& ops, const NsaStepParams<T>& step, std::int64_t layer);
+
 template <class T>
 void tree_attention_together(Ops<T>& ops, std::span<const TreeAttentionParams<T>> calls);
 

@@ -122,6 +122,9 @@ struct FusedArguments {
   float2* slices;  // [N, H, max_slices]
   int max_slices;
   bool four;
+  // Rows of the maps that come before those of the call: [tokens, compressed tokens][committed, the
+  // tree's].
+  int first_row[2][2];
   unsigned* counters;      // [G, tiles, 2]: CTAs that arrived, and that finished
   int blocks;              // CTAs of the call
   float2* segment_states;  // [N, H, 8]
@@ -133,23 +136,27 @@ struct FusedArguments {
   }
 };
 
-// What a launch takes: one call, or those of several sequences, blockIdx.y each. They lie in
-// constant memory as kernel parameters do, of which a launch has 32,764 bytes.
-template <int kCalls>
-struct FusedCalls {
-  FusedArguments arguments[kCalls];
-  TileMaps maps[kCalls];
+// What a launch takes: one call, in constant memory as all kernel parameters.
+struct FusedOne {
+  FusedArguments arguments;
+  TileMaps maps;
 
-  __device__ __forceinline__ int mine() const {
-    return kCalls == 1 ? 0 : static_cast<int>(blockIdx.y);
-  }
-  // The grid is as wide as the widest call.
-  __device__ __forceinline__ bool leaves_idle() const {
-    return kCalls > 1 && static_cast<int>(blockIdx.x) >= arguments[mine()].blocks;
-  }
+  __device__ __forceinline__ const FusedArguments& mine() const { return arguments; }
+  __device__ __forceinline__ int block() const { return static_cast<int>(blockIdx.x); }
+  __device__ __forceinline__ bool leaves_idle() const { return false; }
 };
-inline constexpr int kMostFusedCalls = 16;
-static_assert(sizeof(FusedCalls<kMostFusedCalls>) <= 32764);
+// Or those of several sequences, blockIdx.x each, whose arguments lie in device memory and were
+// complete before any launch that may still run began. Blocks of the same number start together:
+// those that finish come behind those that all of the others wait for.
+struct FusedSeveral {
+  const FusedArguments* arguments;  // [gridDim.x]
+  TileMaps maps;                    // of all rows, which are cut into those of sequences and layers
+
+  __device__ __forceinline__ const FusedArguments& mine() const { return arguments[blockIdx.x]; }
+  __device__ __forceinline__ int block() const { return static_cast<int>(blockIdx.y); }
+  // The grid is as deep as the call with the most blocks.
+  __device__ __forceinline__ bool leaves_idle() const { return block() >= mine().blocks; }
+};
 
 // A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `bits`. Tail: one
 // slice of 16 positions from `first`, of which each of four queries sees keys of its own; the tail

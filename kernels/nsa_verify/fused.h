@@ -4,7 +4,6 @@
 
 #ifdef VERSIEVE_HAS_CUDA
 #include <cstddef>
-#include <span>
 
 #include "kernels/common/launch_context.h"
 #include "kernels/nsa_verify/params.h"
@@ -19,12 +18,6 @@ bool fused_takes(const NsaVerifyParams<Bf16>& p);
 std::size_t fused_scratch_bytes(const NsaVerifyParams<Bf16>& p);
 // REQUIRES: fused_takes(p). Enqueues; never waits or allocates.
 void launch_fused(const NsaVerifyParams<Bf16>& p, const LaunchContext& context);
-// The same of several calls, of which none reads what another writes: up to 16 of them a launch,
-// as far as they have one kernel. Each has the bits that it has alone. REQUIRES: fused_takes() of
-// each, whose sizes are the host's.
-std::size_t fused_together_bytes(std::span<const NsaVerifyParams<Bf16>> calls);
-void launch_fused_together(std::span<const NsaVerifyParams<Bf16>> calls,
-                           const LaunchContext& context);
 
 }  // namespace versieve::kernels
 #endif

@@ -319,21 +319,22 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
 
 // kMany: the cut's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
 // themselves, and nobody counts them. kHalves: of a row tile that hold rows.
-template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves, int kCalls>
+template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves, class Calls>
 __global__ void __launch_bounds__(kTreeThreads, 2)
-    nsa_attend_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+    nsa_attend_kernel(const __grid_constant__ Calls calls) {
   if (calls.leaves_idle()) {
     return;
   }
-  const FusedArguments& a = calls.arguments[calls.mine()];
-  const TileMaps& maps = calls.maps[calls.mine()];
+  const FusedArguments& a = calls.mine();
+  const TileMaps& maps = calls.maps;
   constexpr int kRegisters = kMany ? kListRegisters : kFeedRegisters;
   extern __shared__ __align__(1024) unsigned char shared[];
   const bool feeds = warp_of_block() >= kCtaWarps;
   if constexpr (!kReuse) {
     release_successors();
   }
-  if (!works_on_parts(a)) {
+  const int block = calls.block();
+  if (!works_on_parts(a, block)) {
     // All warps where they have registers for it: joins are few parts, and nsa_attend has no spans.
     // Not in calls of few nodes, which finish sooner on more SMs.
     constexpr bool kAll = kD == kFusedManyHead && (kMany || (!kReuse && kHalves == 2));
@@ -347,11 +348,11 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     wait_for_predecessors();
     release_successors();
     finish_attend<kD, kReuse, kAnnounced, kAll ? kTreeThreads : kCtaWarps * 32>(
-        a, static_cast<int>(blockIdx.x) - a.groups.value * a.cut.part_blocks);
+        a, block - a.groups.value * a.cut.part_blocks);
     return;
   }
   int share;
-  Queries t = queries_of_cta(a, share);
+  Queries t = queries_of_cta(a, block, share);
   const WorkMemory<kD> memory(a.cut, t.slot, shared);
   const SlotWork work = SlotWork::of<kMany>(a.cut, slot_of<kD, kMany>(a.cut, share, t.slot));
   int kind = work.next_kind(kReuse ? kSpans : kWindow);

@@ -152,6 +152,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
                                          const Keep& keep) {
   const CUtensorMap* const keys = &maps.of[list.compressed ? 1 : 0][0];
   const CUtensorMap* const values = &maps.of[list.compressed ? 1 : 0][1];
+  const int first_row = t.a.first_row[list.compressed ? 1 : 0][0];
   int next = 0;  // unit loaded next
   Cursor to = at;
   const auto load = [&] {
@@ -163,7 +164,8 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
         for (int panel = 0; !list.rehearsal && panel < kD / 64; ++panel) {
           copy_box_3d(ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes +
                                                                  panel * kTileKeys * 128),
-                      (next & 1) != 0 ? values : keys, panel * 64, t.g, list.first[next / 2], full);
+                      (next & 1) != 0 ? values : keys, panel * 64, t.g,
+                      first_row + list.first[next / 2], full);
         }
       }
       ++next;
@@ -243,16 +245,16 @@ __device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const Fu
   return ring;
 }
 
-template <int kD, bool kCounts, int kHalves, int kCalls>
+template <int kD, bool kCounts, int kHalves, class Calls>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
-    nsa_route_lone_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+    nsa_route_lone_kernel(const __grid_constant__ Calls calls) {
   if (calls.leaves_idle()) {
     return;
   }
-  const FusedArguments& a = calls.arguments[calls.mine()];
-  const TileMaps& maps = calls.maps[calls.mine()];
+  const FusedArguments& a = calls.mine();
+  const TileMaps& maps = calls.maps;
   extern __shared__ __align__(1024) unsigned char shared[];
-  const int block = static_cast<int>(blockIdx.x);
+  const int block = calls.block();
   if (block >= a.kv_heads * a.cut.part_blocks) {
     wait_for_predecessors();
     release_successors();
@@ -293,17 +295,17 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   arrive_at(a, t.g);
 }
 
-template <int kD, bool kReuse, bool kAnnounced, int kHalves, int kCalls>
+template <int kD, bool kReuse, bool kAnnounced, int kHalves, class Calls>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
-    nsa_attend_lone_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+    nsa_attend_lone_kernel(const __grid_constant__ Calls calls) {
   if (calls.leaves_idle()) {
     return;
   }
-  const FusedArguments& a = calls.arguments[calls.mine()];
-  const TileMaps& maps = calls.maps[calls.mine()];
+  const FusedArguments& a = calls.mine();
+  const TileMaps& maps = calls.maps;
   release_successors();
   extern __shared__ __align__(1024) unsigned char shared[];
-  const int block = static_cast<int>(blockIdx.x);
+  const int block = calls.block();
   if (block >= a.kv_heads * a.cut.part_blocks) {
     wait_for_predecessors();
     finish_attend<kD, kReuse, kAnnounced, kCtaWarps * 32>(a,

@@ -99,12 +99,11 @@ struct WorkMemory {
 };
 
 // Whether a CTA has parts to work on; else it finishes.
-__device__ __forceinline__ bool works_on_parts(const FusedArguments& a) {
-  return static_cast<int>(blockIdx.x) < a.groups.value * a.cut.part_blocks;
+__device__ __forceinline__ bool works_on_parts(const FusedArguments& a, int block) {
+  return block < a.groups.value * a.cut.part_blocks;
 }
 // The queries of a working CTA's group; `share`: which of the group's CTAs it is.
-__device__ __forceinline__ Queries queries_of_cta(const FusedArguments& a, int& share) {
-  const int block = static_cast<int>(blockIdx.x);
+__device__ __forceinline__ Queries queries_of_cta(const FusedArguments& a, int block, int& share) {
   share = a.groups.quotient(block);
   return make_queries(a, block - share * a.groups.value);
 }

@@ -114,6 +114,7 @@ __device__ __forceinline__ void feed_ring(const Queries& t, const TileMaps& all,
   const CUtensorMap* maps = &all.of[compressed ? 1 : 0][0];
   // Kept, not computed again from the kernel's arguments at every load.
   settle(maps);
+  const int* const first_row = t.a.first_row[compressed ? 1 : 0];
   const int in_flight = min(kUnitsInFlight, ring.units);
   // One lane reads, for all.
   const auto word_at = [&](int i) {
@@ -145,7 +146,9 @@ __device__ __forceinline__ void feed_ring(const Queries& t, const TileMaps& all,
 #pragma unroll
       for (int panel = 0; panel < kD / 64; ++panel) {
         copy_box_3d(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128), maps + word % 4U,
-                    panel * 64, t.g, static_cast<int>(word / 4U), full);
+                    panel * 64, t.g,
+                    static_cast<int>(word / 4U) + first_row[(word & kTreeUnit) != 0U ? 1 : 0],
+                    full);
       }
     }
     fed.to.advance(ring);

@@ -210,25 +210,25 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
 }
 
 // kMany: the cut's `many`; kCounts: counts_blocks (fused_call.cuh).
-template <int kD, bool kMany, bool kCounts, int kCalls>
+template <int kD, bool kMany, bool kCounts, class Calls>
 __global__ void __launch_bounds__(kTreeThreads, 2)
-    nsa_route_kernel(const __grid_constant__ FusedCalls<kCalls> calls) {
+    nsa_route_kernel(const __grid_constant__ Calls calls) {
   if (calls.leaves_idle()) {
     return;
   }
-  const FusedArguments& a = calls.arguments[calls.mine()];
-  const TileMaps& maps = calls.maps[calls.mine()];
+  const FusedArguments& a = calls.mine();
+  const TileMaps& maps = calls.maps;
   extern __shared__ __align__(1024) unsigned char shared[];
   const bool feeds = warp_of_block() >= kCtaWarps;
-  if (!works_on_parts(a)) {
+  const int block = calls.block();
+  if (!works_on_parts(a, block)) {
     wait_for_predecessors();
     release_successors();
-    finish_route<kD, kCounts, kTreeThreads>(
-        a, static_cast<int>(blockIdx.x) - a.groups.value * a.cut.part_blocks, shared);
+    finish_route<kD, kCounts, kTreeThreads>(a, block - a.groups.value * a.cut.part_blocks, shared);
     return;
   }
   int share;
-  Queries t = queries_of_cta(a, share);
+  Queries t = queries_of_cta(a, block, share);
   const WorkMemory<kD> memory(a.cut, t.slot, shared);
   const int rank = share * a.cut.slots + t.slot;
   const Team team = make_team(t.tile, a.cut.tile_bits);

@@ -37,10 +37,10 @@ std::int64_t row_tiles_of(const FusedCall& call, std::int64_t tile_queries) {
   return std::min<std::int64_t>(kFusedWarps,
                                 power_of_two_above(quotient_up(call.num_queries, tile_queries)));
 }
-// Groups of queries, times KV heads.
+// Groups of queries, times KV heads, of all calls of the launch.
 std::int64_t groups_of(const FusedCall& call, std::int64_t tile_queries) {
   const std::int64_t cta_queries = row_tiles_of(call, tile_queries) * tile_queries;
-  return quotient_up(call.num_queries, cta_queries) * call.num_kv_heads;
+  return quotient_up(call.num_queries, cta_queries) * call.num_kv_heads * call.calls;
 }
 constexpr std::int64_t kLeastShare = 256;  // compressed tokens of a row tile of few queries
 
@@ -76,7 +76,7 @@ class Planner {
         const FusedCut cut = with_row_tiles(tiles, team_tiles, room);
         const bool one_each =
             queries_ > 1 &&  // a lone node leaves room for the launches around it
-            (cut.part_blocks * cut.query_tiles + queries_) * call_.num_kv_heads <= kFusedSms;
+            (cut.part_blocks * cut.query_tiles + queries_) * kv_heads_of_calls() <= kFusedSms;
         if (cut.units >= least_units(team_tiles) * (tiles / team_tiles) &&
             !(one_each && room == kHalfShared)) {
           return cut;
@@ -117,6 +117,7 @@ class Planner {
 
   bool few_queries() const { return tile_queries_ < most_tile_queries(call_); }
   std::int64_t resident_ctas() const { return fused_resident(call_.head_dim); }
+  std::int64_t kv_heads_of_calls() const { return call_.num_kv_heads * call_.calls; }
   std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
 
   std::int64_t select_bytes(std::int64_t nodes) const {
@@ -140,7 +141,7 @@ class Planner {
   bool pairs(const FusedCut& cut) const {
     constexpr std::int64_t kThreads = 2 * kFusedWarps * 32;
     const std::int64_t ctas =
-        (std::int64_t{cut.part_blocks} * cut.query_tiles + queries_) * call_.num_kv_heads;
+        (std::int64_t{cut.part_blocks} * cut.query_tiles + queries_) * kv_heads_of_calls();
     return launch_ == FusedLaunch::kRoute && call_.head_dim <= kFusedManyHead &&
            call_.num_blocks > kFusedMostCounted && 2 * call_.num_blocks <= 4 * kThreads &&
            ctas > resident_ctas();
@@ -159,7 +160,7 @@ class Planner {
     std::int64_t nodes = at_once;
     while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
            ((nodes == 1 && pairs(cut)) ||
-            quotient_up(queries_, nodes) * call_.num_kv_heads > resident_ctas()) &&
+            quotient_up(queries_, nodes) * kv_heads_of_calls() > resident_ctas()) &&
            !(routes && select_bytes(nodes * 2) > kHalfShared)) {
       nodes *= 2;
     }
@@ -169,7 +170,7 @@ class Planner {
   // One part a slot, or several where such slots would not fit the chip at once. Where there are
   // many groups the few tokens of the tree get no share of their own.
   void share_out(FusedCut& cut) const {
-    const std::int64_t groups = cut.query_tiles * call_.num_kv_heads;
+    const std::int64_t groups = cut.query_tiles * kv_heads_of_calls();
     const bool many =
         cut.slots == 1 && groups >= kFusedManyGroups && call_.head_dim <= kFusedManyHead;
     const std::int64_t tokens =

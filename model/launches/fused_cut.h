@@ -109,7 +109,11 @@ struct FusedCall {
   bool counted = false;
   std::int64_t group_size = 1;  // C
   GroupMode group_mode = GroupMode::kExact;
+  // Of its kind in one launch (those of other sequences), which share the chip. Never changes an
+  // answer: it says when parts outnumber the thread blocks that the chip holds.
+  std::int64_t calls = 1;
 
+  bool operator==(const FusedCall&) const = default;
   std::int64_t max_compressed() const;  // that any node can see, as scratch is sized for
   std::int64_t max_slices() const;      // of 16 compressed tokens, or of 4 selection blocks
 };

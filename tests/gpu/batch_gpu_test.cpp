@@ -1,6 +1,7 @@
 // Has a request the same text alone, in any batch and in any order, on the GPU?
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <random>
 
 #include "engine/run/model/kv_pool.h"
 #include "tests/engine/run/batch/batch_cases.h"
@@ -45,10 +46,77 @@ TEST_CASE("a request's text is the same alone and in any batch on the GPU, a rea
   check<float>(demo_shape(AttentionKind::kNsa), 5, 400, 7);
 }
 
-TEST_CASE("a small batch, for the checkers of memory and races [small]", "[small]") {
+// Requests that join one step after the other; contexts pass bounds of recorded steps on the way.
+TEST_CASE("a request's text is the same alone and in steps that are recorded") {
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::Engine<Bf16> engine(std::move(ops), demo_shape(AttentionKind::kNsa));
+  std::mt19937_64 random(12);
+  for (const std::vector<std::string>& strategies :
+       {std::vector<std::string>{"nsa/ar"},
+        {"nsa/d4k3n12/bfs/c4e/F*"},
+        {"nsa/ar", "nsa/ar/bfs/c1/FRR", "nsa/d3k4n16/dfs/c4e/F*", "nsa/d5k2n9/bfs/c2e/FRR"}}) {
+    std::vector<BatchRequest> requests;
+    for (std::size_t i = 0; i < 24; ++i) {
+      requests.push_back(
+          {.prompt = tiny::prompt(970 + static_cast<std::int64_t>(random() % 60), random()),
+           .options = tiny::options(strategies[i % strategies.size()],
+                                    20 + static_cast<std::int64_t>(random() % 40))});
+    }
+    const std::int64_t before = engine.target.recordings().replays();
+    tiny::BatchTally tally;
+    tiny::compare_batch(engine, requests,
+                        {.concurrency = 20, .pages = 24 * pages_of(1200), .prefill_rows = 2000}, 16,
+                        tally);
+    CHECK(tally.identical == tally.requests);
+    const std::int64_t replays = engine.target.recordings().replays() - before;
+    CHECK((replays > 20 || strategies.front() != "nsa/ar" || strategies.size() > 1));
+    std::printf("%s: %d of %d requests identical, %d steps replayed, %d recorded in all\n",
+                strategies.front().c_str(), tally.identical, tally.requests,
+                static_cast<int>(replays),
+                static_cast<int>(engine.target.recordings().recordings()));
+  }
+}
+
+TEST_CASE("a small batch, for the checker of memory [small]", "[small]") {
   check<Bf16>(demo_shape(AttentionKind::kNsa), 1, 200, 8);
   check<Bf16>(demo_shape(AttentionKind::kDense), 1, 200, 9);
   check<float>(tiny::shape(), 1, 60, 10);
+}
+
+// Tokens of the requests in sessions of so many at once.
+std::vector<std::vector<std::int32_t>> tokens_of(tiny::Engine<Bf16>& engine,
+                                                 const std::vector<BatchRequest>& requests,
+                                                 std::int64_t concurrency) {
+  BatchSession<Bf16> session(*engine.ops, engine.target, &engine.draft,
+                             {.concurrency = concurrency, .pages = 16});
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    session.submit(static_cast<std::int64_t>(i), requests[i]);
+  }
+  std::vector<std::vector<std::int32_t>> tokens(requests.size());
+  while (session.running() + session.waiting() > 0) {
+    for (const FinishedRequest& finished : session.step()) {
+      tokens[static_cast<std::size_t>(finished.id)] = finished.generation.tokens;
+    }
+  }
+  return tokens;
+}
+
+TEST_CASE("two requests of a few tokens, for the checker of races [race]", "[race]") {
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  LlmShape shape = demo_shape(AttentionKind::kNsa);
+  shape.layers = 2;
+  DraftShape draft = draft_shape_for(shape);
+  tiny::Engine<Bf16> engine(std::move(ops), shape, draft, 11);
+  const std::vector<BatchRequest> requests = {
+      {.prompt = tiny::prompt(50, 1), .options = tiny::options("nsa/ar/bfs/c1/FR", 3)},
+      {.prompt = tiny::prompt(40, 2), .options = tiny::options("nsa/d1k2n3/bfs/c1/F*", 3)}};
+  CHECK(tokens_of(engine, requests, 2) == tokens_of(engine, requests, 1));
 }
 
 }  // namespace

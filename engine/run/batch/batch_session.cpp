@@ -59,6 +59,7 @@ BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>*
       pool_(ops, target.shape(), draft == nullptr ? nullptr : &draft->shape(), options.pages),
       acceptance_(ops) {
   VERSIEVE_ASSERT(options.concurrency >= 1 && options.prefill_rows >= 1, "a step has rows");
+  target.set_records(options.records);
   if (draft != nullptr) {
     trees_.emplace(ops, *draft);
   }

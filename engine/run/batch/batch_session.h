@@ -47,6 +47,7 @@ struct SessionOptions {
   // Seconds from any beginning; empty: the machine's steady clock.
   std::function<double()> now;
   bool drafts_by_rank = false;  // DraftSourceOptions::scores_by_rank
+  bool records = true;          // Target::set_records
 };
 
 // Where steps' time went, seconds by the host's clock.

@@ -60,23 +60,29 @@ class TreeKv {
   Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
 };
 
-// The rows of TreeKv from one on: those of a sequence, in a step that several share.
+// The rows of TreeKv from one on, compressed ones from another: those of a sequence, in a step that
+// several share.
 template <class T>
 class TreeKvPart {
  public:
-  TreeKvPart(const TreeKv<T>& all, std::int64_t first) : all_(&all), first_(first) {}
+  explicit TreeKvPart(const TreeKv<T>& all, std::int64_t first = 0,
+                      std::int64_t first_compressed = 0)
+      : all_(&all), first_(first), first_compressed_(first_compressed) {}
 
-  T* k(std::int64_t layer) const { return at(all_->k(layer)); }
-  T* v(std::int64_t layer) const { return at(all_->v(layer)); }
-  T* k_raw(std::int64_t layer) const { return at(all_->k_raw(layer)); }
-  T* k_cmp(std::int64_t layer) const { return at(all_->k_cmp(layer)); }
-  T* v_cmp(std::int64_t layer) const { return at(all_->v_cmp(layer)); }
+  const TreeKv<T>& all() const { return *all_; }
+  T* k(std::int64_t layer) const { return at(all_->k(layer), first_); }
+  T* v(std::int64_t layer) const { return at(all_->v(layer), first_); }
+  T* k_raw(std::int64_t layer) const { return at(all_->k_raw(layer), first_); }
+  T* k_cmp(std::int64_t layer) const { return at(all_->k_cmp(layer), first_compressed_); }
+  T* v_cmp(std::int64_t layer) const { return at(all_->v_cmp(layer), first_compressed_); }
 
  private:
-  T* at(T* row) const { return row == nullptr ? nullptr : row + first_ * all_->width(); }
+  T* at(T* row, std::int64_t first) const {
+    return row == nullptr ? nullptr : row + first * all_->width();
+  }
 
   const TreeKv<T>* all_;
-  std::int64_t first_;
+  std::int64_t first_, first_compressed_;
 };
 
 // Of one sequence: its nodes, its cache, its rows of what all nodes of the step have.
@@ -85,6 +91,8 @@ struct AttentionStep {
   const VerifyOptions& options;
   const StepNodes& nodes;
   const KvCache<T>& cache;
+  // The cache's rows that the nodes' lists count from: those of the sequence, or of all sequences.
+  std::int64_t origin = 0;  // rows before the cache's own
   TreeKvPart<T> tree;
   std::int64_t first_row = 0;         // of the sequence's nodes among the step's
   const double* frequency = nullptr;  // [d/2] of rotary pairs, or null: powers of theta

@@ -1,32 +1,40 @@
 // A device buffer for the small index lists of a step (tokens, parents, positions, rows), uploaded
-// together in one transfer. It only grows.
+// together in one transfer, which the host does not wait for. It only grows.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/staged_upload.h"
 
 namespace versieve::engine {
 
 template <class T>
 class DeviceInts {
  public:
-  // The values on the device, valid until the next call.
-  const std::int32_t* upload(kernels::Ops<T>& ops, const std::vector<std::int32_t>& values) {
-    const std::int64_t count = static_cast<std::int64_t>(values.size());
+  // Room for that many on the device, whose address stays until more is asked for.
+  const std::int32_t* reserve(kernels::Ops<T>& ops, std::int64_t count) {
     if (buffer_.count() < count) {
       buffer_ = kernels::OpsBuffer<T, std::int32_t>(ops, std::max(count, 2 * buffer_.count()));
     }
-    if (count > 0) {
-      buffer_.write(values);
+    return buffer_.data();
+  }
+  // The values on the device, valid until the next call.
+  const std::int32_t* upload(kernels::Ops<T>& ops, const std::vector<std::int32_t>& values) {
+    reserve(ops, static_cast<std::int64_t>(values.size()));
+    if (const std::size_t bytes = values.size() * sizeof(std::int32_t); bytes > 0) {
+      std::memcpy(staged_.block(ops, bytes), values.data(), bytes);
+      staged_.send(buffer_.data(), bytes);
     }
     return buffer_.data();
   }
 
  private:
   kernels::OpsBuffer<T, std::int32_t> buffer_;
+  kernels::StagedUpload<T> staged_;
 };
 
 // Grows a buffer to at least `count` elements; what it held is lost if it grows.

@@ -29,12 +29,13 @@ struct TreeRows {
 };
 
 // Where a sequence's rows lie: of each layer `capacity` tokens from `k` on, `layer_rows` rows from
-// one layer to the next; compressed rows likewise.
+// one layer to the next; compressed rows likewise. Others' rows may lie before and behind.
 template <class T>
 struct KvRows {
   std::int64_t capacity = 0, layer_rows = 0;
   std::int64_t cmp_capacity = 0, cmp_layer_rows = 0;
-  T* k = nullptr;  // [layers, layer_rows, G, d]
+  std::int64_t first_row = 0, cmp_first_row = 0;  // of the buffers that it is a part of
+  T* k = nullptr;                                 // [layers, layer_rows, G, d]
   T* v = nullptr;
   T* k_raw = nullptr;  // or null
   T* k_cmp = nullptr;  // [layers, cmp_layer_rows, G, d], of NSA, or null

@@ -118,6 +118,8 @@ KvCache<T> KvPool<T>::cache_in(const PageRun& run) {
                      .layer_rows = pages_.pages() * kPageTokens,
                      .cmp_capacity = run.count * page_compressed_,
                      .cmp_layer_rows = pages_.pages() * page_compressed_,
+                     .first_row = run.first * kPageTokens,
+                     .cmp_first_row = run.first * page_compressed_,
                      .k = from(k_, token),
                      .v = from(v_, token),
                      .k_raw = from(k_raw_, token),

@@ -1,19 +1,10 @@
 #include "engine/run/model/nsa_attention.h"
 
-#include "kernels/ops_together.h"
+#include <utility>
+
+#include "model/words/assert.h"
 
 namespace versieve::engine {
-namespace {
-
-// The newest F layer up to that one, itself where it refreshes; the first letter is F.
-std::int64_t refresh_layer(const VerifyOptions& options, std::int64_t layer) {
-  while (!options.schedule.empty() && options.schedule[static_cast<std::size_t>(layer)] == 'R') {
-    --layer;
-  }
-  return layer;
-}
-
-}  // namespace
 
 template <class T>
 void NsaAttention<T>::ensure_rows(std::int64_t rows) {
@@ -30,6 +21,7 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
     return {};
   }
   const bool before_rope = step.cache.keeps_raw_keys();
+  const std::int64_t origin = step.origin * shape_.kv_width();
   return {.counts = step.nodes.counts,
           .older_lists = layer > 0,  // a routing launch lies between
           .rows = step.nodes.compressed_rows,
@@ -43,8 +35,8 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
           .scale = shape_.rope.attention_factor,
           .source = step.nodes.source,
           .block = step.nodes.block,
-          .k_cache = before_rope ? step.cache.k_raw(layer) : step.cache.k(layer),
-          .v_cache = step.cache.v(layer),
+          .k_cache = (before_rope ? step.cache.k_raw(layer) : step.cache.k(layer)) - origin,
+          .v_cache = step.cache.v(layer) - origin,
           .k_tree = before_rope ? step.tree.k_raw(layer) : step.tree.k(layer),
           .v_tree = step.tree.v(layer),
           .compress_key = w.compress_key.data(),
@@ -57,56 +49,80 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
 template <class T>
 const std::int32_t* NsaAttention<T>::reused_blocks(const VerifyOptions& options, std::int64_t layer,
                                                    std::int64_t first_row) const {
-  const std::int64_t refresh = refresh_layer(options, layer);
+  const std::int64_t refresh = kernels::refresh_layer(options.schedule, layer);
   return refresh == layer ? nullptr : blocks_of(refresh, first_row);
 }
 
 template <class T>
 kernels::NsaVerifyParams<T> NsaAttention<T>::params_of(const AttentionStep<T>& step,
                                                        std::int64_t layer) const {
-  return {
-      .nsa = shape_.nsa,
-      .form = step.options.form,
-      .group_mode = step.options.group_mode,
-      .group_size = step.options.group_size,
-      .counts = step.nodes.counts,
-      .num_heads = shape_.num_heads,
-      .num_kv_heads = shape_.num_kv_heads,
-      .head_dim = shape_.head_dim,
-      .context_len = step.nodes.context_len,
-      .num_queries = step.nodes.count,
-      .num_compressed = compressed_count(shape_.nsa, step.nodes.context_len),
-      .num_tree_compressed = step.options.hide_tree_compressed ? 0 : step.nodes.compressed_rows,
-      .num_blocks = step.nodes.newest_position / shape_.nsa.sel_block + 1,
-      .q = step.q,
-      .k = step.cache.k(layer),
-      .v = step.cache.v(layer),
-      .k_cmp = step.cache.k_cmp(layer),
-      .v_cmp = step.cache.v_cmp(layer),
-      .k_tree = step.tree.k(layer),
-      .v_tree = step.tree.v(layer),
-      .k_cmp_tree = step.tree.k_cmp(layer),
-      .v_cmp_tree = step.tree.v_cmp(layer),
-      .gates = step.gates,
-      .parent = step.nodes.parent,
-      .position = step.nodes.position,
-      .cmp_tree_owner = step.nodes.owner,
-      .indices_in = reused_blocks(step.options, layer, step.first_row),
-      .older_lists = layer > 0,  // a routing launch lies between
-      .older_blocks = layer > refresh_layer(step.options, layer) + 1,  // another reuse layer does
-      .topk = step.options.topk,
-      .hint = hint_of(layer),
-      .out = step.out,
-      .indices = blocks_of(layer, step.first_row)};
+  return {.nsa = shape_.nsa,
+          .form = step.options.form,
+          .group_mode = step.options.group_mode,
+          .group_size = step.options.group_size,
+          .counts = step.nodes.counts,
+          .num_heads = shape_.num_heads,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .context_len = step.nodes.context_len,
+          .num_queries = step.nodes.count,
+          .num_compressed = compressed_count(shape_.nsa, step.nodes.context_len),
+          .num_tree_compressed = step.options.hide_tree_compressed ? 0 : step.nodes.compressed_rows,
+          .num_blocks = step.nodes.newest_position / shape_.nsa.sel_block + 1,
+          .q = step.q,
+          .k = step.cache.k(layer),
+          .v = step.cache.v(layer),
+          .k_cmp = step.cache.k_cmp(layer),
+          .v_cmp = step.cache.v_cmp(layer),
+          .k_tree = step.tree.k(layer),
+          .v_tree = step.tree.v(layer),
+          .k_cmp_tree = step.tree.k_cmp(layer),
+          .v_cmp_tree = step.tree.v_cmp(layer),
+          .gates = step.gates,
+          .parent = step.nodes.parent,
+          .position = step.nodes.position,
+          .cmp_tree_owner = step.nodes.owner,
+          .indices_in = reused_blocks(step.options, layer, step.first_row),
+          .older_lists = layer > 0,  // a routing launch lies between
+          .older_blocks = layer > kernels::refresh_layer(step.options.schedule, layer) +
+                                      1,  // another reuse layer does
+          .topk = step.options.topk,
+          .hint = hint_of(layer),
+          .out = step.out,
+          .indices = blocks_of(layer, step.first_row)};
 }
 
 template <class T>
-void NsaAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int64_t layer) {
-  std::vector<kernels::NsaVerifyParams<T>> calls;
+void NsaAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
+  ops_->nsa_verify(params_of(step, layer));
+}
+
+template <class T>
+kernels::StepShape NsaAttention<T>::prepare(std::span<const AttentionStep<T>> steps) {
+  const KvRows<T>& rows = steps.front().cache.rows();
+  const TreeKv<T>& tree = steps.front().tree.all();
+  const std::int64_t width = shape_.kv_width();
+  together_ = {.layers = shape_.layers,
+               .cache_rows = rows.layer_rows,
+               .compressed_rows = rows.cmp_layer_rows,
+               .tree_rows = tree.rows(),
+               .k = rows.k - rows.first_row * width,
+               .v = rows.v - rows.first_row * width,
+               .k_cmp = rows.k_cmp - rows.cmp_first_row * width,
+               .v_cmp = rows.v_cmp - rows.cmp_first_row * width,
+               .k_tree = tree.k(0),
+               .v_tree = tree.v(0),
+               .k_cmp_tree = tree.k_cmp(0),
+               .v_cmp_tree = tree.v_cmp(0),
+               .indices_stride = rows_ * row(),
+               .calls = std::move(together_.calls)};
+  together_.calls.clear();
   for (const AttentionStep<T>& step : steps) {
-    calls.push_back(params_of(step, layer));
+    VERSIEVE_ASSERT(step.cache.rows().k - step.cache.rows().first_row * width == together_.k,
+                    "caches of one pool");
+    together_.calls.push_back({params_of(step, 0), step.options.schedule});
   }
-  kernels::nsa_verify_together<T>(*ops_, calls);
+  return kernels::prepare_nsa_step<T>(*ops_, together_);
 }
 
 // In the layer's blocks of the step before, which this one overwrites when it has chosen.

@@ -8,7 +8,7 @@
 
 #include "engine/run/model/attention_step.h"
 #include "engine/run/model/weights.h"
-#include "kernels/ops.h"
+#include "kernels/ops_together.h"
 #include "model/words/llm_shape.h"
 
 namespace versieve::engine {
@@ -27,8 +27,14 @@ class NsaAttention {
   // after it take its blocks.
   const std::int32_t* reused_blocks(const VerifyOptions& options, std::int64_t layer,
                                     std::int64_t first_row = 0) const;
-  // Of each sequence of the step.
-  void attend(std::span<const AttentionStep<T>> steps, std::int64_t layer);
+  // Of a step of one sequence.
+  void attend(const AttentionStep<T>& step, std::int64_t layer);
+  // Of several, whose caches are of one pool: what its layers share, once, before the first one.
+  kernels::StepShape prepare(std::span<const AttentionStep<T>> steps);
+  // That layer of the step that was prepared.
+  void attend_prepared(std::int64_t layer) {
+    kernels::nsa_verify_layer<T>(*ops_, together_, layer);
+  }
 
   // [N, G, n], from a node's row on.
   std::int32_t* blocks_of(std::int64_t layer, std::int64_t first_row = 0) const {
@@ -52,6 +58,7 @@ class NsaAttention {
   std::int64_t rows_ = 0;
   std::int64_t hint_row_ = -1;                   // none
   kernels::OpsBuffer<T, std::int32_t> indices_;  // [layers, rows, G, n]
+  kernels::NsaStepParams<T> together_;           // of the running step
 };
 
 }  // namespace versieve::engine

@@ -87,6 +87,7 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
 template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
+  count_logits();
   if (const std::optional<IndexSelection>& index = parts_[0].options.index) {
     indexer_.begin(*index);
   }
@@ -196,7 +197,8 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
   return {.options = part.options,
           .nodes = part.nodes,
           .cache = *part.cache,
-          .tree = {tree_kv_, part.first_row},
+          .origin = part.origin,
+          .tree = TreeKvPart<T>(tree_kv_, part.first_row, part.first_compressed),
           .first_row = part.first_row,
           .frequency = frequency_.data(),
           .q = query_.data() + part.first_row * shape_.q_width(),
@@ -205,17 +207,24 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
 }
 
 template <class T>
-void Target<T>::attend(std::int64_t layer) {
+std::vector<AttentionStep<T>> Target<T>::attention_steps() const {
   std::vector<AttentionStep<T>> steps;
   for (const Part& part : parts_) {
     steps.push_back(attention_step(part));
   }
-  if (is_sparse(shape_)) {
-    nsa_.attend(steps, layer);
-  } else if (parts_[0].options.resa) {
-    blocks_.attend(steps.front(), layer);
+  return steps;
+}
+
+template <class T>
+void Target<T>::attend(std::int64_t layer) {
+  if (!is_sparse(shape_) && !parts_[0].options.resa) {
+    dense_.attend(attention_steps(), layer, parts_[0].options.index ? &indexer_ : nullptr);
+  } else if (is_sparse(shape_) && parts_.size() > 1) {
+    nsa_.attend_prepared(layer);
+  } else if (is_sparse(shape_)) {
+    nsa_.attend(attention_step(parts_[0]), layer);
   } else {
-    dense_.attend(steps, layer, parts_[0].options.index ? &indexer_ : nullptr);
+    blocks_.attend(attention_step(parts_[0]), layer);
   }
 }
 
@@ -231,7 +240,6 @@ void Target<T>::run_layer(std::int64_t layer) {
                  captured_before(layer + 1));
 }
 
-// Compressed tokens of one sequence come with the launch that makes its keys.
 template <class T>
 void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
   const bool turns = shape_.dense_layer(layer).turns;
@@ -257,16 +265,11 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .cache_row = nodes_.keeps_rows ? nodes_.position : nullptr,
                      .k_cache = nodes_.keeps_rows ? cache_.k(layer) : nullptr,
                      .v_cache = nodes_.keeps_rows ? cache_.v(layer) : nullptr,
-                     .compress = parts_.size() > 1 ? kernels::CompressParams<T>{}
-                                                   : nsa_.compressed_tokens(
-                                                         attention_step(parts_[0]), w, layer)});
-  if (parts_.size() > 1 && is_sparse(shape_)) {
-    compress(w, layer);
-  }
+                     .compress = compressed_tokens(w, layer)});
 }
 
 template <class T>
-void Target<T>::read_out() {
+void Target<T>::count_logits() {
   std::int64_t first = nodes_.count;
   for (const Part& part : parts_) {
     if (!part.options.no_logits) {
@@ -274,9 +277,14 @@ void Target<T>::read_out() {
     }
   }
   logits_rows_ = nodes_.count - first;
+}
+
+template <class T>
+void Target<T>::read_out() {
   if (logits_rows_ > 0) {
     ensure_count(*ops_, logits_, logits_rows_ * shape_.vocab);
-    linear_of_norm({.m = shape_.vocab, .w = head(), .y = logits_.data()}, first);
+    linear_of_norm({.m = shape_.vocab, .w = head(), .y = logits_.data()},
+                   nodes_.count - logits_rows_);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "engine/run/model/index_selector.h"
 #include "engine/run/model/kv_cache.h"
 #include "engine/run/model/nsa_attention.h"
+#include "engine/run/model/step_recordings.h"
 #include "engine/run/model/tree_layout.h"
 #include "engine/run/model/verify_options.h"
 #include "engine/run/model/weights.h"
@@ -73,8 +74,9 @@ class Target {
   void verify(const DraftTree& tree, const VerifyOptions& options);
   // The trees of several sequences in one forward (target_batch.cpp): what works row by row takes
   // the nodes of all at once, sequence after sequence; attention is each sequence's own. A
-  // sequence's rows have the bits of verify() alone. Takes no ReSA and no chosen tokens. REQUIRES:
-  // the caches differ and hold their contexts.
+  // sequence's rows have the bits of verify() alone. Steps of one shape are recorded once (NSA, on
+  // a GPU). Never waits for the device but where memory grows. Takes no ReSA and no chosen tokens.
+  // REQUIRES: the caches differ, hold their contexts and, of several, are of one pool.
   void verify_batch(std::vector<SequencePart<T>> parts);
   // Appends a path of each sequence of the last verify_batch, none where it is empty. REQUIRES: the
   // caches are of one pool.
@@ -84,6 +86,9 @@ class Target {
   std::int64_t first_row(std::size_t part) const { return parts_[part].first_row; }
   std::int64_t logits_row(std::size_t part) const;
   std::int64_t logits_rows() const { return logits_rows_; }
+  const StepRecordings<T>& recordings() const { return recordings_; }
+  // Whether steps of several sequences are recorded; from the next one on. No bit depends on it.
+  void set_records(bool records) { records_ = records; }
   // Device memory that a step of so many nodes with so many rows of logits takes beside weights and
   // caches.
   static std::int64_t step_bytes(const LlmShape& shape, std::int64_t nodes,
@@ -142,6 +147,8 @@ class Target {
     KvCache<T>* cache = nullptr;
     StepNodes nodes;
     std::int64_t first_row = 0;
+    std::int64_t first_compressed = 0;  // of the tree's compressed rows
+    std::int64_t origin = 0;            // AttentionStep::origin
 
     // Of the step's logits: rows before first_logits are not computed.
     std::int64_t first_logits() const {
@@ -149,12 +156,14 @@ class Target {
     }
   };
 
-  Part make_part(SequencePart<T> sequence, std::int64_t first_row) const;
+  Part make_part(SequencePart<T> sequence) const;
   std::vector<std::int32_t> compressed_of(const Part& part,
                                           std::span<const std::int32_t> path) const;
   void ensure_rows(std::int64_t nodes);
   void run_nodes();
+  void run_together();
   void upload_layout();
+  std::vector<AttentionStep<T>> attention_steps() const;
   void capture_embedding();
   void repeat_captures();
   // Where the stream entering that layer is kept (the first slot that asks for it), or null.
@@ -169,9 +178,10 @@ class Target {
   void run_layer(std::int64_t layer);
   void project(const LayerWeights<T>& w, std::int64_t layer);
   void ensure_angles();
-  void compress(const LayerWeights<T>& w, std::int64_t layer);
+  kernels::CompressParams<T> compressed_tokens(const LayerWeights<T>& w, std::int64_t layer) const;
   void attend(std::int64_t layer);
   AttentionStep<T> attention_step(const Part& part) const;
+  void count_logits();
   void read_out();
   void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
   void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
@@ -200,6 +210,8 @@ class Target {
   StepNodes nodes_;  // of all parts: their count, tokens and positions
   DeviceInts<T> staged_, staged_commit_;
   std::int64_t logits_rows_ = 0;  // of the step's last nodes
+  bool records_ = true;
+  StepRecordings<T> recordings_;  // of steps of several sequences
 
   // Activations for up to rows_ nodes.
   std::int64_t rows_ = 0;

@@ -1,5 +1,7 @@
 // A step of several sequences: their trees are laid out row after row, and what depends on a
 // sequence's own context runs once for each. The forward itself is target.cpp's.
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "engine/run/model/kv_pool.h"
@@ -29,8 +31,7 @@ bool is_chain(const DraftTree& tree) {
 }  // namespace
 
 template <class T>
-typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence,
-                                              std::int64_t first_row) const {
+typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
   const std::string& schedule = sequence.options.schedule;
   VERSIEVE_ASSERT(sequence.tree.size() >= 1 && sequence.tree.parent[0] == -1, "a tree has a root");
   VERSIEVE_ASSERT(schedule.empty() || static_cast<std::int64_t>(schedule.size()) == shape_.layers,
@@ -40,8 +41,7 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence,
             .layout = {},
             .options = std::move(sequence.options),
             .cache = sequence.cache,
-            .nodes = {},
-            .first_row = first_row};
+            .nodes = {}};
   part.layout = tree_layout(part.tree, length, shape_.nsa, is_nsa(shape_));
   part.nodes = {.count = part.tree.size(),
                 .chain = is_chain(part.tree),
@@ -51,34 +51,59 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence,
   return part;
 }
 
-// Tokens and positions of all nodes, then each sequence's own lists, whose nodes are counted from
-// its first.
+// First what all launches of a step read, at places that follow its shape alone: the counts, tokens
+// and positions of all nodes, blocks and sources of all compressed tokens, up to their bound. Then
+// each sequence's own lists, whose nodes are counted from its first.
 template <class T>
 void Target<T>::upload_layout() {
-  std::vector<std::int32_t> all;
+  const bool together = parts_.size() > 1;
+  const std::size_t bound = static_cast<std::size_t>(nodes_.compressed_rows);
+  std::vector<std::int32_t> all, blocks, sources;
+  if (together) {
+    all = {0, 0};  // StepCounts
+  }
   for (const Part& part : parts_) {
     append(all, part.tree.token);
   }
   for (const Part& part : parts_) {
     append(all, part.layout.position);
+    append(blocks, part.layout.block);
+    for (const std::int32_t source : part.layout.source) {
+      sources.push_back(static_cast<std::int32_t>(source >= 0 ? part.origin + source
+                                                  : together  ? source - part.first_row
+                                                              : source));
+    }
   }
+  if (together) {
+    all[1] = static_cast<std::int32_t>(blocks.size());
+    blocks.resize(bound);
+    sources.resize(bound * static_cast<std::size_t>(is_nsa(shape_) ? shape_.nsa.cmp_block : 0));
+  }
+  append(all, blocks);
+  append(all, sources);
+  const std::size_t lists = all.size();
   for (const Part& part : parts_) {
     append(all, part.tree.parent);
     append(all, part.layout.owner);
-    append(all, part.layout.block);
-    append(all, part.layout.source);
   }
-  nodes_.token = staged_.upload(*ops_, all);
+  const std::int32_t* next = staged_.upload(*ops_, all);
+  const std::int32_t* own = next + lists;
+  if (together && is_nsa(shape_)) {
+    static_assert(sizeof(kernels::StepCounts) == 2 * sizeof(std::int32_t));
+    nodes_.counts = reinterpret_cast<const kernels::StepCounts*>(next);
+  }
+  nodes_.token = next + (together ? 2 : 0);
   nodes_.position = nodes_.token + nodes_.count;
-  const std::int32_t* next = nodes_.position + nodes_.count;
+  nodes_.block = nodes_.position + nodes_.count;
+  nodes_.source = nodes_.block + blocks.size();
   for (Part& part : parts_) {
     part.nodes.token = nodes_.token + part.first_row;
     part.nodes.position = nodes_.position + part.first_row;
-    part.nodes.parent = next;
-    part.nodes.owner = part.nodes.parent + part.nodes.count;
-    part.nodes.block = part.nodes.owner + part.nodes.compressed_rows;
-    part.nodes.source = part.nodes.block + part.nodes.compressed_rows;
-    next = part.nodes.source + part.layout.source.size();
+    part.nodes.block = nodes_.block + part.first_compressed;
+    part.nodes.source = nodes_.source + part.first_compressed * shape_.nsa.cmp_block;
+    part.nodes.parent = own;
+    part.nodes.owner = own + part.nodes.count;
+    own = part.nodes.owner + part.nodes.compressed_rows;
   }
 }
 
@@ -86,29 +111,74 @@ template <class T>
 void Target<T>::verify_batch(std::vector<SequencePart<T>> parts) {
   VERSIEVE_ASSERT(!parts.empty(), "a step has a sequence");
   parts_.clear();
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, compressed = 0;
+  const bool together = parts.size() > 1;
   for (SequencePart<T>& part : parts) {
     VERSIEVE_ASSERT(part.cache == &cache_ || !part.options.resa, "ReSA keeps one sequence's keys");
     if (part.cache != &cache_) {
       nsa_.set_hint(-1);  // it is of the target's own sequence
     }
-    parts_.push_back(make_part(std::move(part), rows));
-    rows += parts_.back().nodes.count;
+    parts_.push_back(make_part(std::move(part)));
+    Part& made = parts_.back();
+    made.first_row = rows;
+    made.first_compressed = compressed;
+    made.origin = together ? made.cache->rows().first_row : 0;
+    rows += made.nodes.count;
+    compressed += made.nodes.compressed_rows;
   }
   ensure_rows(rows);
-  nodes_ = {.count = rows};
+  nodes_ = {.count = rows, .compressed_rows = compressed};
+  if (together && is_nsa(shape_)) {
+    const std::uint64_t least = std::max<std::uint64_t>(
+        parts_.size(), std::bit_ceil(static_cast<std::uint64_t>(compressed)));
+    nodes_.compressed_rows = std::min(rows, static_cast<std::int64_t>(least));
+  }
   upload_layout();
-  run_nodes();
+  if (together) {
+    run_together();
+  } else {
+    run_nodes();
+  }
 }
 
+// What follows the step's shape lies in device memory by now, or in its launches.
 template <class T>
-void Target<T>::compress(const LayerWeights<T>& w, std::int64_t layer) {
-  for (const Part& part : parts_) {
-    const kernels::CompressParams<T> p = nsa_.compressed_tokens(attention_step(part), w, layer);
-    if (p.rows > 0) {
-      ops_->compress(p);
-    }
+void Target<T>::run_together() {
+  kernels::StepShape shape;
+  if (is_nsa(shape_)) {
+    shape = nsa_.prepare(attention_steps());
   }
+  count_logits();
+  if (!shape.empty()) {
+    for (const std::int64_t size : {nodes_.count, nodes_.compressed_rows, logits_rows_, rows_}) {
+      shape.push_back(size);
+    }
+    shape.push_back(reinterpret_cast<std::int64_t>(nodes_.token));
+  }
+  if (!records_) {
+    shape.clear();
+  }
+  recordings_.run(*ops_, shape, [this] { run_nodes(); });
+}
+
+// Of one sequence, or of all: their lists lie one behind the other.
+template <class T>
+kernels::CompressParams<T> Target<T>::compressed_tokens(const LayerWeights<T>& w,
+                                                        std::int64_t layer) const {
+  if (!is_nsa(shape_)) {
+    return {};
+  }
+  AttentionStep<T> step = attention_step(parts_[0]);
+  if (parts_.size() == 1) {
+    return nsa_.compressed_tokens(step, w, layer);
+  }
+  const AttentionStep<T> all{.options = step.options,
+                             .nodes = nodes_,
+                             .cache = step.cache,
+                             .origin = step.origin,
+                             .tree = TreeKvPart<T>(tree_kv_),
+                             .frequency = step.frequency};
+  return nsa_.compressed_tokens(all, w, layer);
 }
 
 template <class T>
@@ -126,10 +196,11 @@ void Target<T>::commit_batch(std::span<const std::vector<std::int32_t>> paths) {
     const Part& part = parts_[i];
     CommittedRows<T> rows{.cache = part.cache, .nodes = paths[i], .compressed = {}};
     rows.compressed = compressed_of(part, paths[i]);
-    for (std::vector<std::int32_t>* list : {&rows.nodes, &rows.compressed}) {
-      for (std::int32_t& row : *list) {
-        row += static_cast<std::int32_t>(part.first_row);
-      }
+    for (std::int32_t& row : rows.nodes) {
+      row += static_cast<std::int32_t>(part.first_row);
+    }
+    for (std::int32_t& row : rows.compressed) {
+      row += static_cast<std::int32_t>(part.first_compressed);
     }
     commits.push_back(std::move(rows));
   }
@@ -150,24 +221,30 @@ std::int64_t Target<T>::step_bytes(const LlmShape& shape, std::int64_t nodes,
          logits_rows * shape.vocab * kBytes;
 }
 
-template Target<double>::Part Target<double>::make_part(SequencePart<double>, std::int64_t) const;
+template Target<double>::Part Target<double>::make_part(SequencePart<double>) const;
 template void Target<double>::upload_layout();
 template void Target<double>::verify_batch(std::vector<SequencePart<double>>);
-template void Target<double>::compress(const LayerWeights<double>&, std::int64_t);
+template void Target<double>::run_together();
+template kernels::CompressParams<double> Target<double>::compressed_tokens(
+    const LayerWeights<double>&, std::int64_t) const;
 template std::int64_t Target<double>::logits_row(std::size_t) const;
 template void Target<double>::commit_batch(std::span<const std::vector<std::int32_t>>);
 template std::int64_t Target<double>::step_bytes(const LlmShape&, std::int64_t, std::int64_t);
-template Target<float>::Part Target<float>::make_part(SequencePart<float>, std::int64_t) const;
+template Target<float>::Part Target<float>::make_part(SequencePart<float>) const;
 template void Target<float>::upload_layout();
 template void Target<float>::verify_batch(std::vector<SequencePart<float>>);
-template void Target<float>::compress(const LayerWeights<float>&, std::int64_t);
+template void Target<float>::run_together();
+template kernels::CompressParams<float> Target<float>::compressed_tokens(const LayerWeights<float>&,
+                                                                         std::int64_t) const;
 template std::int64_t Target<float>::logits_row(std::size_t) const;
 template void Target<float>::commit_batch(std::span<const std::vector<std::int32_t>>);
 template std::int64_t Target<float>::step_bytes(const LlmShape&, std::int64_t, std::int64_t);
-template Target<Bf16>::Part Target<Bf16>::make_part(SequencePart<Bf16>, std::int64_t) const;
+template Target<Bf16>::Part Target<Bf16>::make_part(SequencePart<Bf16>) const;
 template void Target<Bf16>::upload_layout();
 template void Target<Bf16>::verify_batch(std::vector<SequencePart<Bf16>>);
-template void Target<Bf16>::compress(const LayerWeights<Bf16>&, std::int64_t);
+template void Target<Bf16>::run_together();
+template kernels::CompressParams<Bf16> Target<Bf16>::compressed_tokens(const LayerWeights<Bf16>&,
+                                                                       std::int64_t) const;
 template std::int64_t Target<Bf16>::logits_row(std::size_t) const;
 template void Target<Bf16>::commit_batch(std::span<const std::vector<std::int32_t>>);
 template std::int64_t Target<Bf16>::step_bytes(const LlmShape&, std::int64_t, std::int64_t);

@@ -17,7 +17,8 @@ DraftTree tree_of(const std::string& draft) {
   return synthetic_tree(Strategy::parse("nsa/" + draft + rest).draft);
 }
 
-// Calls check(cut, case, launch) for launches of usual models; returns how many were cut.
+// Calls check(cut, case, launch) for launches of usual models, of one sequence and of several;
+// returns how many were cut.
 template <class Check>
 int each_cut(const Check& check) {
   int cuts = 0;
@@ -31,9 +32,12 @@ int each_cut(const Check& check) {
           for (const FusedLaunch launch :
                {FusedLaunch::kRoute, FusedLaunch::kAttend, FusedLaunch::kReuse}) {
             CAPTURE(model, draft, context, group, static_cast<int>(launch));
-            if (const std::optional<FusedCut> cut = cut_fused(fused_call(a), launch)) {
-              check(*cut, a, launch);
-              ++cuts;
+            FusedCall call = fused_call(a);
+            for (call.calls = 1; call.calls <= 16; call.calls *= 4) {
+              if (const std::optional<FusedCut> cut = cut_fused(call, launch)) {
+                check(*cut, a, launch);
+                ++cuts;
+              }
             }
           }
         }

@@ -1,0 +1,41 @@
+#include "kernels/ops_together.h"
+
+namespace versieve::kernels {
+
+std::int64_t refresh_layer(std::string_view schedule, std::int64_t layer) {
+  while (!schedule.empty() && schedule[static_cast<std::size_t>(layer)] == 'R') {
+    --layer;
+  }
+  return layer;
+}
+
+template <class T>
+NsaVerifyParams<T> call_in_layer(const NsaStepParams<T>& step, std::size_t call,
+                                 std::int64_t layer) {
+  NsaVerifyParams<T> p = step.calls[call].first;
+  const std::int64_t width = p.num_kv_heads * p.head_dim;
+  const auto shift = [&](const T*& rows, std::int64_t between) {
+    rows += rows == nullptr ? 0 : layer * between * width;
+  };
+  shift(p.k, step.cache_rows);
+  shift(p.v, step.cache_rows);
+  shift(p.k_cmp, step.compressed_rows);
+  shift(p.v_cmp, step.compressed_rows);
+  for (const T** rows : {&p.k_tree, &p.v_tree, &p.k_cmp_tree, &p.v_cmp_tree}) {
+    shift(*rows, step.tree_rows);
+  }
+  const std::int64_t refresh = refresh_layer(step.calls[call].schedule, layer);
+  p.indices_in = refresh == layer ? nullptr : p.indices + refresh * step.indices_stride;
+  p.indices += layer * step.indices_stride;
+  p.older_lists = layer > 0;             // a routing launch lies between
+  p.older_blocks = layer > refresh + 1;  // another reuse layer does
+  return p;
+}
+
+template NsaVerifyParams<double> call_in_layer(const NsaStepParams<double>&, std::size_t,
+                                               std::int64_t);
+template NsaVerifyParams<float> call_in_layer(const NsaStepParams<float>&, std::size_t,
+                                              std::int64_t);
+template NsaVerifyParams<Bf16> call_in_layer(const NsaStepParams<Bf16>&, std::size_t, std::int64_t);
+
+}  // namespace versieve::kernels
