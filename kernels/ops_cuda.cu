@@ -2,11 +2,13 @@
 // never waits, except when scratch must grow; after one plain run a step can be captured in a
 // graph.
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <type_traits>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
+#include "kernels/flash_decode/together.h"
 #include "kernels/index_scores/launch.h"
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
@@ -167,8 +169,24 @@ class CudaOps final : public Ops<T> {
       }
     }
   }
-  // Calls that another form takes, kernels/flash_decode, run one after the other.
+  // Calls that neither kind of shared launch takes run one after the other.
   void tree_attention_together(std::span<const TreeAttentionParams<T>> calls) {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      std::vector<TreeAttentionParams<T>> shared;
+      std::copy_if(calls.begin(), calls.end(), std::back_inserter(shared), [](const auto& p) {
+        return flash_decode_shares(p) && !kernels::dense_pass_takes(p);
+      });
+      if (!shared.empty()) {
+        reserve(flash_decode_together_bytes(shared));
+        launch_flash_decode_together(shared, context_);
+        for (const TreeAttentionParams<T>& p : calls) {
+          if (!flash_decode_shares(p) || kernels::dense_pass_takes(p)) {
+            tree_attention(p);
+          }
+        }
+        return;
+      }
+    }
     const bool alike = std::all_of(calls.begin(), calls.end(), [](const auto& p) {
       return p.selected.token == nullptr && p.weights == nullptr && p.counts == nullptr &&
              !flash_decode_takes(p);
