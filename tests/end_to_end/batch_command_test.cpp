@@ -102,6 +102,27 @@ TEST_CASE("a folder's files are prompts, in the order of their names") {
   CHECK(text.out.find("2 requests, at most 1 at once; 24 tokens in ") != std::string::npos);
 }
 
+TEST_CASE("what prompts begin with together is computed once, and said") {
+  const Scene scene;
+  const std::string shared(150, 'x');
+  std::string text;
+  for (int i = 0; i < 3; ++i) {
+    text += json{{"prompt", shared + std::to_string(i)}}.dump() + "\n";
+  }
+  const std::string prompts = scene.file("alike.jsonl", text);
+  const json answer = scene.answer(prompts, "--concurrency 3 --compare-ar");
+  std::int64_t sum = 0;
+  for (const json& request : answer.at("requests")) {
+    CHECK(request.at("identical_to_ar") == true);
+    sum += request.at("shared_prompt_tokens").get<std::int64_t>();
+  }
+  CHECK(sum == answer.at("shared_prompt_tokens"));
+  CHECK(sum >= 2 * 127);
+  CHECK(answer.at("prompt_tokens") >= 3 * 151);
+  const CommandResult said = run_versieve(scene.generate(prompts, "--concurrency 3"));
+  CHECK(said.out.find("prompt tokens were not computed again") != std::string::npos);
+}
+
 TEST_CASE("tokens need no tokenizer, and keys of a line go before the command's") {
   const Scene scene;
   const std::string prompts = scene.file("ids.jsonl",

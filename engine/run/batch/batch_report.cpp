@@ -81,6 +81,22 @@ std::int64_t BatchReport::tokens() const {
   return count;
 }
 
+std::int64_t BatchReport::prompt_tokens() const {
+  std::int64_t count = 0;
+  for (const BatchRow& row : rows) {
+    count += static_cast<std::int64_t>(row.prompt.tokens.size());
+  }
+  return count;
+}
+
+std::int64_t BatchReport::shared_tokens() const {
+  std::int64_t count = 0;
+  for (const BatchRow& row : rows) {
+    count += row.result.shared_tokens;
+  }
+  return count;
+}
+
 double BatchReport::tokens_per_second() const {
   return seconds > 0.0 ? static_cast<double>(tokens()) / seconds : 0.0;
 }
@@ -102,6 +118,7 @@ json batch_row_json(const BatchRow& row) {
   return {{"id", printable(row.prompt.id)},
           {"prompt", printable(row.prompt.text)},
           {"prompt_tokens", row.prompt.tokens.size()},
+          {"shared_prompt_tokens", row.result.shared_tokens},
           {"text", printable(row.text)},
           {"tokens", generation.tokens},
           {"generated_tokens", generation.tokens.size()},
@@ -129,6 +146,8 @@ json batch_report_json(const BatchReport& report) {
               {"most_running", report.most_running},
               {"arrivals", report.arrivals ? json{{"poisson", *report.arrivals}} : json(nullptr)},
               {"requests", rows},
+              {"prompt_tokens", report.prompt_tokens()},
+              {"shared_prompt_tokens", report.shared_tokens()},
               {"generated_tokens", report.tokens()},
               {"tokens_per_s", report.tokens_per_second()},
               {"seconds", report.seconds},
@@ -175,6 +194,12 @@ std::string batch_report_text(const BatchReport& report) {
   out += "first token after " + milliseconds(ttft["p50"]) + " ms (99th percentile " +
          milliseconds(ttft["p99"]) + "), then a token every " + milliseconds(itl["p50"]) + " ms (" +
          milliseconds(itl["p99"]) + ")\n";
+  if (report.shared_tokens() > 0) {
+    out +=
+        formatted("%lld of %lld prompt tokens were not computed again: their prompts begin alike\n",
+                  static_cast<long long>(report.shared_tokens()),
+                  static_cast<long long>(report.prompt_tokens()));
+  }
   const std::string reason = report.failure();
   return reason.empty() ? out : out + reason + "\n";
 }

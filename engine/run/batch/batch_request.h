@@ -69,6 +69,8 @@ struct BatchReport {
   std::vector<std::string> remarks;
 
   std::int64_t tokens() const;
+  std::int64_t prompt_tokens() const;
+  std::int64_t shared_tokens() const;  // FinishedRequest
   double tokens_per_second() const;
   // Why the answer is "no" (a text that promises to be the autoregressive one is not), or empty.
   std::string failure() const;

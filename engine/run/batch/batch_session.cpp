@@ -125,6 +125,10 @@ std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running
                                                .limit = limit,
                                                .tree = {}});
   run->verify = verify_options(run->request.options.strategy, shape);
+  if (draft_ != nullptr) {  // as far back as the first step will look
+    run->entries.from =
+        std::max<std::int64_t>(run->prompt_tokens() - draft_->shape().window + 1, 1);
+  }
   run->result.id = id;
   run->result.submitted = submitted;
   run->result.joined = now();
@@ -139,14 +143,22 @@ template <class T>
 void BatchSession<T>::admit() {
   while (!queue_.empty() && running() < options_.concurrency) {
     Waiting& next = queue_.front();
-    const std::optional<PageRun> pages =
-        pool_.pages().try_take(pages_needed(target_->shape(), next.request));
+    const std::optional<PageRun> pages = pool_.pages().try_take(
+        pages_needed(target_->shape(), next.request),
+        [&](const PageRun& place) { return kept_.cost(next.request.prompt, place); });
     if (!pages) {
       break;
     }
-    running_.push_back(make_running(next.id, std::move(next.request), *pages, next.submitted));
+    std::unique_ptr<Running> run =
+        make_running(next.id, std::move(next.request), *pages, next.submitted);
+    if (options_.shares_prefixes) {
+      find_prefix(*run);
+    }
+    kept_.forget(*pages);
+    running_.push_back(std::move(run));
     queue_.pop_front();
   }
+  take_ready_prefixes();
   most_running_ = std::max(most_running_, running());
 }
 
@@ -158,6 +170,8 @@ void BatchSession<T>::submit_prefilled(std::int64_t id, BatchRequest request,
       pool_.pages().try_take(pages_needed(target_->shape(), request));
   VERSIEVE_ASSERT(pages && running() < options_.concurrency, "there is room for the request");
   std::unique_ptr<Running> run = make_running(id, std::move(request), *pages, now());
+  kept_.forget(*pages);
+  run->holds_prompt = false;
   fill(run->cache);
   VERSIEVE_ASSERT(run->cache.length() + 1 == run->prompt_tokens(),
                   "all tokens but the newest are in the cache");
@@ -182,7 +196,7 @@ void BatchSession<T>::plan() {
       continue;
     }
     const std::int64_t rows = std::min({run->prompt_tokens() - run->prefilled, left, kMostRows});
-    if (rows > 0) {
+    if (rows > 0 && run->follows.source == nullptr) {
       Part part{.run = run.get(),
                 .begin = run->prefilled,
                 .end = run->prefilled + rows,
@@ -279,7 +293,9 @@ template <class T>
 void BatchSession<T>::commit() {
   std::vector<std::vector<std::int32_t>> paths;
   for (Part& part : parts_) {
-    paths.push_back(part.run->over ? std::vector<std::int32_t>() : part.path);
+    // A prompt's rows may be another's, whose request goes on.
+    const bool needed = part.is_prompt() || !part.run->over;
+    paths.push_back(needed ? part.path : std::vector<std::int32_t>());
     if (part.is_prompt()) {
       part.run->prefilled = part.end;
     }
@@ -294,7 +310,7 @@ bool BatchSession<T>::drafts(const Running& run) const {
          drafts_at(draft_->shape().max_position, std::max(run.prompt_tokens(), run.cache.length()));
 }
 
-// The entries that follow a part's tokens. Of a prompt as far back as the first step will look.
+// The entries that follow a part's tokens; of a prompt those that are kept.
 template <class T>
 typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
                                                             std::size_t index) const {
@@ -309,8 +325,7 @@ typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
       entries.rows.push_back(static_cast<std::int32_t>(row + node));
     }
   } else {
-    const std::int64_t oldest = run.prompt_tokens() - draft_->shape().window + 1;
-    entries.first = std::max(part.begin + 1, oldest);
+    entries.first = std::max(part.begin + 1, run.entries.from);
     for (std::int64_t at = entries.first; at <= part.end; ++at) {
       const bool known = at < run.prompt_tokens();
       if (known || part.ends_prompt()) {
@@ -358,6 +373,9 @@ void BatchSession<T>::draft_next() {
     if (own.token.empty()) {
       continue;
     }
+    if (parts_[i].is_prompt()) {
+      run.entries.end = own.first + static_cast<std::int64_t>(own.token.size());
+    }
     if (own.slots > 0) {
       wanted.push_back(wanted_tree(run));
       drafting.push_back(&run);
@@ -384,6 +402,7 @@ std::vector<FinishedRequest> BatchSession<T>::release_finished() {
   for (const std::unique_ptr<Running>& run : running_) {
     if (run->over) {
       pool_.pages().give_back(run->pages);
+      keep_prompt(*run);
       finished.push_back(std::move(run->result));
     }
   }
@@ -406,6 +425,7 @@ std::vector<FinishedRequest> BatchSession<T>::step() {
   commit();
   const double committed = now();
   draft_next();
+  take_ready_prefixes();
   seconds_.enqueue += enqueued - begin;
   seconds_.accept += accepted - enqueued;
   seconds_.commit += committed - accepted;

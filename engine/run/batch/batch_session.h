@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/run/batch/acceptance_batch.h"
+#include "engine/run/batch/kept_prompts.h"
 #include "engine/run/batch/tree_batch.h"
 #include "engine/run/model/draft.h"
 #include "engine/run/model/kv_pool.h"
@@ -33,6 +34,8 @@ struct BatchRequest {
 struct FinishedRequest {
   std::int64_t id = 0;
   Generation generation;
+  // Of the prompt's: taken from pages of another that begins alike, not computed again.
+  std::int64_t shared_tokens = 0;
   // By the session's clock, seconds: when it was submitted, joined, had its first and last token.
   double submitted = 0.0, joined = 0.0, first_token = 0.0, finished = 0.0;
   // Of each token after the first: the time since the step before it, shared among the tokens that
@@ -46,6 +49,7 @@ struct SessionOptions {
   std::int64_t prefill_rows = 256;  // tokens of prompts that a step takes at most
   // Seconds from any beginning; empty: the machine's steady clock.
   std::function<double()> now;
+  bool shares_prefixes = true;  // FinishedRequest::shared_tokens; false: all are computed
   bool drafts_by_rank = false;  // DraftSourceOptions::scores_by_rank
   bool records = true;          // Target::set_records
 };
@@ -88,6 +92,12 @@ class BatchSession {
                         const std::function<void(KvCache<T>&)>& fill);
 
  private:
+  struct Running;
+  // Of whose prompt so many first pages will be copied once they are read; null: of nobody's.
+  struct Following {
+    Running* source = nullptr;
+    std::int64_t pages = 0;
+  };
   struct Running {
     FinishedRequest result;
     BatchRequest request;
@@ -98,6 +108,9 @@ class BatchSession {
     std::int64_t prefilled = 0;  // tokens of the prompt in the cache
     DraftTree tree;              // of the next step, once the prompt is read
     double newest = 0.0;         // when its newest token came
+    Following follows;           // until then it waits
+    EntryRange entries;          // of the prompt's positions, and of the first token's
+    bool holds_prompt = true;    // the rows are of its prompt's tokens
     bool over = false;
 
     std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
@@ -117,6 +130,14 @@ class BatchSession {
   std::unique_ptr<Running> make_running(std::int64_t id, BatchRequest request, const PageRun& pages,
                                         double submitted);
   void admit();
+  void find_prefix(Running& run);  // shared_prefixes.cpp, as those that follow
+  void take_ready_prefixes();
+  void take_prefix(Running& run, std::int64_t from_page, std::int64_t pages,
+                   const EntryRange& entries);
+  std::int64_t tokens_spared(const Running& run, std::int64_t pages,
+                             const EntryRange& entries) const;
+  void ask_for_entries(Running& source, std::int64_t from);
+  void keep_prompt(Running& run);
   void plan();
   void verify();
   void accept();
@@ -134,6 +155,7 @@ class BatchSession {
   Draft<T>* draft_;
   SessionOptions options_;
   KvPool<T> pool_;
+  KeptPrompts kept_;
   AcceptanceBatch<T> acceptance_;
   std::optional<TreeBatch<T>> trees_;
   struct Waiting {

@@ -36,20 +36,38 @@ std::int64_t PageRuns::free_pages() const {
   return count;
 }
 
-std::optional<PageRun> PageRuns::try_take(std::int64_t count) {
+// From an end of a free run.
+void PageRuns::take(const PageRun& run) {
+  const auto from = std::find_if(free_.begin(), free_.end(), [&](const PageRun& other) {
+    return other.first <= run.first && run.first + run.count <= other.first + other.count;
+  });
+  VERSIEVE_ASSERT(from != free_.end(), "pages are free before they are taken");
+  from->first += from->first == run.first ? run.count : 0;
+  from->count -= run.count;
+  if (from->count == 0) {
+    free_.erase(from);
+  }
+}
+
+std::optional<PageRun> PageRuns::try_take(std::int64_t count,
+                                          const std::function<std::int64_t(const PageRun&)>& cost) {
   VERSIEVE_ASSERT(count >= 1, "a sequence has a page");
-  for (auto run = free_.begin(); run != free_.end(); ++run) {
-    if (run->count >= count) {
-      const PageRun taken{run->first, count};
-      run->first += count;
-      run->count -= count;
-      if (run->count == 0) {
-        free_.erase(run);
+  std::optional<PageRun> best;
+  std::int64_t least = 0;
+  for (const PageRun& run : free_) {
+    for (const std::int64_t first : {run.first, run.first + run.count - count}) {
+      const PageRun place{first, count};
+      const std::int64_t asked = run.count >= count && cost ? cost(place) : 0;
+      if (run.count >= count && (!best || asked < least)) {
+        best = place;
+        least = asked;
       }
-      return taken;
     }
   }
-  return std::nullopt;
+  if (best) {
+    take(*best);
+  }
+  return best;
 }
 
 void PageRuns::give_back(const PageRun& run) {
@@ -89,8 +107,9 @@ KvPool<T>::KvPool(kernels::Ops<T>& ops, const LlmShape& shape, const DraftShape*
     v_cmp_ = Buffer(ops, compressed);
   }
   if (draft != nullptr) {
-    draft_k_ = Buffer(ops, tokens * draft->num_kv_heads * draft->head_dim);
-    draft_v_ = Buffer(ops, tokens * draft->num_kv_heads * draft->head_dim);
+    draft_width_ = draft->num_kv_heads * draft->head_dim;
+    draft_k_ = Buffer(ops, tokens * draft_width_);
+    draft_v_ = Buffer(ops, tokens * draft_width_);
   }
 }
 
@@ -125,6 +144,40 @@ KvCache<T> KvPool<T>::cache_in(const PageRun& run) {
                      .k_raw = from(k_raw_, token),
                      .k_cmp = from(k_cmp_, compressed),
                      .v_cmp = from(v_cmp_, compressed)});
+}
+
+template <class T>
+void KvPool<T>::copy_prefix(std::int64_t from, std::int64_t to, std::int64_t tokens) {
+  if (from == to) {
+    return;
+  }
+  const auto copy = [&](const Buffer& buffer, std::int64_t layers, std::int64_t page_rows,
+                        std::int64_t rows, std::int64_t width) {
+    if (buffer.data() != nullptr && rows > 0) {
+      const std::int64_t stride = pages_.pages() * page_rows * width;
+      ops_->copy_rows({.rows = layers,
+                       .width = rows * width,
+                       .src_stride = stride,
+                       .dst_stride = stride,
+                       .src = buffer.data() + from * page_rows * width,
+                       .dst = buffer.data() + to * page_rows * width,
+                       .term = TrafficTerm::kKvAppend});
+    }
+  };
+  for (const Buffer* buffer : {&k_, &v_, &k_raw_}) {
+    copy(*buffer, shape_.layers, kPageTokens, tokens, shape_.kv_width());
+  }
+  if (is_nsa(shape_)) {
+    const std::int64_t rows = compressed_count(shape_.nsa, tokens);
+    for (const Buffer* buffer : {&k_cmp_, &v_cmp_}) {
+      copy(*buffer, shape_.layers, page_compressed_, rows, shape_.kv_width());
+    }
+  }
+  // A token completes the entry that follows it, of which the page after these is not asked.
+  const std::int64_t entries = std::min(tokens + 1, pages_of(tokens) * kPageTokens);
+  for (const Buffer* buffer : {&draft_k_, &draft_v_}) {
+    copy(*buffer, 1, kPageTokens, entries, draft_width_);
+  }
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,17 +29,23 @@ struct PageRun {
   std::int64_t first = 0, count = 0;
 };
 
-// Which pages are free; the lowest that fit are given. What is given back joins its neighbours.
+// Which pages are free; the lowest that fit are given where nothing else is said. What is given
+// back joins its neighbours.
 class PageRuns {
  public:
   explicit PageRuns(std::int64_t pages);
 
   std::int64_t pages() const { return pages_; }
   std::int64_t free_pages() const;
-  std::optional<PageRun> try_take(std::int64_t count);  // REQUIRES: count >= 1
-  void give_back(const PageRun& run);                   // REQUIRES: it was taken
+  // REQUIRES: count >= 1. `cost`: of the places at either end of what is free, which leave it
+  // whole, the cheapest is given, the lowest of those; empty: all cost the same.
+  std::optional<PageRun> try_take(std::int64_t count,
+                                  const std::function<std::int64_t(const PageRun&)>& cost = {});
+  void give_back(const PageRun& run);  // REQUIRES: it was taken
 
  private:
+  void take(const PageRun& run);
+
   std::int64_t pages_;
   std::vector<PageRun> free_;  // ascending, none touches the next
 };
@@ -58,6 +65,10 @@ class KvPool {
   std::int64_t page_count() const { return pages_.pages(); }
   // An empty sequence in those pages.
   KvCache<T> cache_in(const PageRun& run);
+  // The rows of the first `tokens` tokens of the sequence whose pages begin at `from`, and of the
+  // compressed tokens and draft entries that they complete, also go to the pages that begin at
+  // `to`. REQUIRES: both hold so many; no page is among both, or from == to, which copies nothing.
+  void copy_prefix(std::int64_t from, std::int64_t to, std::int64_t tokens);
   // The draft's entries, [pages * 64, G, d]; a sequence's begin at its run's first page.
   T* draft_k() const { return draft_k_.data(); }
   T* draft_v() const { return draft_v_.data(); }
@@ -69,6 +80,7 @@ class KvPool {
   LlmShape shape_;
   PageRuns pages_;
   std::int64_t page_compressed_ = 0;  // rows
+  std::int64_t draft_width_ = 0;      // G d of the draft
   Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
   Buffer draft_k_, draft_v_;
 };

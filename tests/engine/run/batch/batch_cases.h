@@ -46,9 +46,23 @@ inline BatchRequest random_request(AttentionKind attention, std::int64_t longest
   return request;
 }
 
+// A prompt whose first half at least is that of one of so many.
+inline std::vector<std::int32_t> prompt_with_prefix(std::int64_t tokens, std::int64_t prefixes,
+                                                    std::mt19937_64& random) {
+  const std::uint64_t seed = 500 + random() % static_cast<std::uint64_t>(prefixes);
+  std::vector<std::int32_t> out = prompt(tokens, seed);
+  const std::int64_t own =
+      static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(tokens / 2 + 1));
+  for (std::int64_t i = tokens - own; i < tokens; ++i) {
+    out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(random() % 40);
+  }
+  return out;
+}
+
 struct BatchTally {
   int requests = 0;
   int identical = 0;
+  std::int64_t prompt_tokens = 0, shared_tokens = 0;
   std::int64_t steps = 0;    // of requests, with a draft
   std::int64_t yielded = 0;  // tokens of those
 };
@@ -59,7 +73,7 @@ template <class T>
 void compare_batch(Engine<T>& engine, const std::vector<BatchRequest>& requests,
                    const SessionOptions& options, std::size_t joins, BatchTally& tally) {
   BatchSession<T> session(*engine.ops, engine.target, &engine.draft, options);
-  std::map<std::int64_t, Generation> together;
+  std::map<std::int64_t, FinishedRequest> together;
   std::size_t submitted = 0;
   while (together.size() < requests.size()) {
     for (std::size_t more = submitted == 0 ? joins : 1; more > 0 && submitted < requests.size();
@@ -68,14 +82,17 @@ void compare_batch(Engine<T>& engine, const std::vector<BatchRequest>& requests,
       ++submitted;
     }
     for (FinishedRequest& finished : session.step()) {
-      together[finished.id] = std::move(finished.generation);
+      together[finished.id] = std::move(finished);
     }
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     engine.generator.prefill(requests[i].prompt);
     const Generation alone = engine.generator.run(requests[i].options);
-    const Generation& batched = together.at(static_cast<std::int64_t>(i));
+    const FinishedRequest& finished = together.at(static_cast<std::int64_t>(i));
+    const Generation& batched = finished.generation;
     ++tally.requests;
+    tally.prompt_tokens += static_cast<std::int64_t>(requests[i].prompt.size());
+    tally.shared_tokens += finished.shared_tokens;
     tally.identical += batched.tokens == alone.tokens && batched.stopped == alone.stopped &&
                                batched.accepted_histogram == alone.accepted_histogram
                            ? 1
@@ -89,9 +106,10 @@ void compare_batch(Engine<T>& engine, const std::vector<BatchRequest>& requests,
   }
 }
 
+// `prefixes`: so many different beginnings of prompts; 0: each has its own.
 template <class T>
 BatchTally compare_random_batches(Engine<T>& engine, int batches, std::int64_t longest,
-                                  std::uint64_t seed) {
+                                  std::uint64_t seed, std::int64_t prefixes = 0) {
   std::mt19937_64 random(seed);
   const AttentionKind attention = engine.target.shape().attention;
   BatchTally tally;
@@ -100,6 +118,10 @@ BatchTally compare_random_batches(Engine<T>& engine, int batches, std::int64_t l
     const std::size_t count = 2 + random() % 7;
     while (requests.size() < count) {
       requests.push_back(random_request(attention, longest, random));
+      if (prefixes > 0) {
+        requests.back().prompt = prompt_with_prefix(
+            static_cast<std::int64_t>(requests.back().prompt.size()), prefixes, random);
+      }
     }
     const SessionOptions options{.concurrency = 1 + static_cast<std::int64_t>(random() % 8),
                                  .pages = 24 + 2 * pages_of(longest),
