@@ -1,8 +1,15 @@
 // Many prompts through the built command: texts, files in and out, what is refused, what a killed
 // program leaves.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "tests/end_to_end/refusals.h"
 #include "tests/support/tiny_model.h"
@@ -56,6 +63,29 @@ std::vector<json> lines_of(const fs::path& path) {
     lines.push_back(json::parse(line));
   }
   return lines;
+}
+
+// The command in a process of its own, whose standard error goes to a file.
+pid_t start_versieve(const std::string& arguments, const fs::path& err) {
+  const pid_t process = ::fork();
+  if (process == 0) {
+    const int file = ::open(err.c_str(), O_WRONLY | O_CREAT, 0666);
+    ::dup2(file, STDERR_FILENO);
+    const std::string line = "exec " VERSIEVE_BINARY_DIR "/bin/versieve " + arguments;
+    ::execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  return process;
+}
+
+void wait_for_lines(const fs::path& path, std::ptrdiff_t lines) {
+  for (int turn = 0; turn < 6000; ++turn) {
+    const std::string text = text_of_file(path);
+    if (std::count(text.begin(), text.end(), '\n') >= lines) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 }  // namespace
@@ -166,6 +196,51 @@ TEST_CASE("a file that cannot grow keeps its whole lines") {
   CHECK(result.code == 4);
   CHECK(result.err.find("cannot be written") != std::string::npos);
   CHECK(lines_of(out).size() >= 3);
+}
+
+TEST_CASE("a full disk is said, whatever was asked for") {
+  const Scene scene;
+  check_refused(scene.generate(scene.lines(3, 5), "--out /dev/full"), 4, "No space left on device");
+}
+
+// Short requests first; then prompts whose rows need more memory than any step before.
+TEST_CASE("memory that ends in the middle of a run costs no finished request") {
+  const Scene scene;
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += json{{"tokens", {5, 6, 7 + i % 20}}, {"id", "r" + std::to_string(i)}}.dump() + "\n";
+  }
+  for (int i = 0; i < 16; ++i) {
+    text +=
+        json{{"tokens", std::vector<int>(700, 3 + i)}, {"id", "large" + std::to_string(i)}}.dump() +
+        "\n";
+  }
+  const std::string prompts = scene.file("growing.jsonl", text);
+  const fs::path out = scene.folder / "out.jsonl", err = scene.folder / "err.txt";
+  const std::string batch = "--concurrency 16 --prefill-rows 4096 --threads 1 --out ";
+  const pid_t process = start_versieve(scene.generate(prompts, batch + out.string()), err);
+  wait_for_lines(out, 5);
+  const rlimit none{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+  REQUIRE(::prlimit(process, RLIMIT_AS, &none, nullptr) == 0);  // nothing more from now on
+  int status = 0;
+  REQUIRE(::waitpid(process, &status, 0) == process);
+  CAPTURE(text_of_file(err));
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 4);
+  const std::string said = text_of_file(err);
+  CHECK(is_one_sentence(said));
+  CHECK(said.find("out of memory") != std::string::npos);
+  const std::vector<json> kept = lines_of(out);  // each is whole
+  CHECK(kept.size() >= 5);
+  CHECK(kept.size() < 316);
+  const json all = scene.answer(prompts, "--concurrency 5");
+  std::set<std::string> ids;
+  for (const json& line : kept) {
+    const std::string id = line.at("id");
+    CHECK(ids.insert(id).second);
+    REQUIRE(id.starts_with("r"));
+    CHECK(line.at("tokens") == all.at("requests")[std::stoul(id.substr(1))].at("tokens"));
+  }
 }
 
 TEST_CASE("too many requests for the memory wait, and one that never fits is refused") {
