@@ -126,7 +126,6 @@ void remark_machine(const std::string& planned, engine::GenerateReport& report) 
 // Throws Error(kUsage) for what goes with one prompt alone.
 void check_batch(const Options& options) {
   const engine::GenerateRequest& request = options.request;
-  const engine::GenerateRequest usual;
   if (!options.batch.prompts) {
     throw Error(ExitCode::kUsage,
                 "--concurrency, --arrivals, --prefill-rows, --kv-memory and --out are of many "
@@ -145,11 +144,6 @@ void check_batch(const Options& options) {
     throw Error(ExitCode::kUsage,
                 "--prompts takes one strategy, for example nsa/d6k8n64/bfs/c1/F*");
   }
-  if (request.truncation.cuts() || request.adapts_length || request.sigmoid != usual.sigmoid) {
-    throw Error(ExitCode::kUsage,
-                "--top-k, --top-p, --min-p, --sigmoid-alpha, --sigmoid-beta and --adapt-gamma are "
-                "of one request at a time");
-  }
 }
 
 engine::BatchRunRequest batch_request(const Options& options) {
@@ -162,6 +156,9 @@ engine::BatchRunRequest batch_request(const Options& options) {
                               .max_new_tokens = request.max_new_tokens,
                               .temperature = request.temperature,
                               .seed = request.seed,
+                              .truncation = request.truncation,
+                              .sigmoid = request.sigmoid,
+                              .adapts_length = request.adapts_length,
                               .kv_bytes = {},
                               .out = batch.out.value_or(""),
                               .compares_ar = request.compares_ar,

@@ -291,7 +291,8 @@ TEST_CASE("what is no request is said with its file and line") {
   }
   check_refused(scene.generate(good, "--prompt-file " + good), 2, "not both");
   check_refused(scene.generate(good, "--strategy nsa/ar"), 2, "one strategy");
-  check_refused(scene.generate(good, "--top-k 5"), 2, "one request at a time");
+  check_refused(scene.generate(good, "--top-k 5"), 2, "give a temperature above 0");
+  check_refused(scene.generate(good, "--top-k 5 --temperature 1"), 1, "coupled draws are of all");
   check_refused(scene.generate(good, "--out " + (scene.folder / "no/such/out").string()), 4,
                 "cannot be written");
   check_refused("generate --model " + scene.model.string() + " --strategy nsa/ar --prompt-file " +

@@ -31,15 +31,21 @@ std::string mebibytes(std::int64_t bytes) {
 template <class T>
 std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft,
                         std::span<const BatchRequest> requests, const SessionOptions& options) {
-  std::int64_t nodes = 1, slots = 1;
+  std::int64_t nodes = 1, slots = 1, levels = 0;
   for (const BatchRequest& request : requests) {
     const DraftChoice& choice = request.options.strategy.draft;
     nodes = std::max(nodes, choice.nodes);
     slots = std::max(slots, draft_slots(choice));
+    if (request.options.temperature > 0.0 && !samples_coupled(request.options.strategy) &&
+        choice.width == 1) {
+      levels = std::max(levels, choice.levels());  // laws of chains that are drawn
+    }
   }
   const std::int64_t rows = options.concurrency * nodes;
-  std::int64_t bytes = Target<T>::step_bytes(shape, rows + options.prefill_rows, rows + 1) +
-                       nodes * shape.vocab * static_cast<std::int64_t>(sizeof(kernels::SumOf<T>));
+  std::int64_t bytes =
+      Target<T>::step_bytes(shape, rows + options.prefill_rows, rows + 1) +
+      nodes * shape.vocab * static_cast<std::int64_t>(sizeof(kernels::SumOf<T>)) +
+      options.concurrency * levels * shape.vocab * static_cast<std::int64_t>(sizeof(T));
   if (draft != nullptr) {
     bytes += Draft<T>::step_bytes(*draft, std::max(rows, options.prefill_rows),
                                   options.concurrency * (slots + 1));

@@ -15,6 +15,7 @@
 #include "engine/run/model/uniform.h"
 #include "engine/run/speculate/decoding_pair.h"
 #include "engine/run/speculate/reference.h"
+#include "engine/run/speculate/sampling_checks.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -38,6 +39,20 @@ void check_request(const BatchRunRequest& request) {
   }
 }
 
+void check_batch_sampling(const BatchRunRequest& request, const Strategy& strategy,
+                          const std::vector<BatchPrompt>& prompts) {
+  const auto draws = [&](const BatchPrompt& prompt) {
+    return prompt.temperature.value_or(request.temperature) > 0.0;
+  };
+  const SamplingSettings settings{.draws = std::any_of(prompts.begin(), prompts.end(), draws),
+                                  .truncation = request.truncation,
+                                  .sigmoid = request.sigmoid,
+                                  .adapts_length = request.adapts_length,
+                                  .compares_ar = request.compares_ar};
+  check_sampling(settings, {&strategy, 1});
+  check_comparable(settings, {&strategy, 1});
+}
+
 BatchRequest session_request(const BatchRunRequest& request, const Strategy& strategy,
                              const BatchPrompt& prompt, const std::vector<std::int32_t>& eos) {
   return {.prompt = prompt.tokens,
@@ -45,6 +60,8 @@ BatchRequest session_request(const BatchRunRequest& request, const Strategy& str
                       .max_new_tokens = prompt.max_new_tokens.value_or(request.max_new_tokens),
                       .temperature = prompt.temperature.value_or(request.temperature),
                       .seed = prompt.seed.value_or(request.seed),
+                      .truncation = request.truncation,
+                      .sigmoid = request.sigmoid,
                       .eos = eos}};
 }
 
@@ -216,7 +233,8 @@ std::vector<double> arrival_times(std::optional<double> rate, std::int64_t count
 
 BatchReport run_batch(const BatchRunRequest& request) {
   check_request(request);
-  const Strategy strategy = Strategy::parse(request.strategy);
+  Strategy strategy = Strategy::parse(request.strategy);
+  strategy.adapts_length |= request.adapts_length;
   const ComputeDevice device = compute_device(request.backend, request.threads);
   std::optional<Dtype> dtype;
   if (request.dtype != "auto") {
@@ -233,6 +251,7 @@ BatchReport run_batch(const BatchRunRequest& request) {
   }
   const std::vector<BatchPrompt> prompts =
       read_batch_prompts(request.prompts, tokenizer.get(), checkpoint.shape.vocab);
+  check_batch_sampling(request, strategy, prompts);
   if (!dtype) {
     const UsualDtype usual = usual_dtype(device.backend, checkpoint.weights);
     dtype = usual.dtype;

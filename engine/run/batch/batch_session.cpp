@@ -7,6 +7,7 @@
 
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/prefilled.h"
+#include "engine/run/speculate/sampling_checks.h"
 #include "engine/run/speculate/step.h"
 #include "model/words/assert.h"
 
@@ -31,20 +32,15 @@ std::string batch_refusal(const GenerateOptions& options) {
     return "batches take nsa and dense attention; resa, specattn, indexer and draft=resa run one "
            "request at a time";
   }
-  if (strategy.adapts_length) {
-    return "batches draft the tree that the strategy names; gamma=adapt runs one request at a time";
-  }
-  if (options.temperature > 0.0 && !samples_coupled(strategy)) {
-    return "batches sample coupled: sampling=exact, baseline and sigmoid run one request at a time";
-  }
-  if (options.temperature > 0.0 && strategy.sampling == SamplingAlgorithm::kGreedy) {
-    return "sampling=greedy is for temperature 0";
-  }
-  if (options.temperature == 0.0 && strategy.sampling.has_value() &&
-      strategy.sampling != SamplingAlgorithm::kGreedy) {
-    return "at temperature 0 a batch takes no sampling= option: the largest logit decides";
-  }
-  return {};
+  return sampling_refusal(options);
+}
+
+AcceptanceOptions acceptance_options(const GenerateOptions& options) {
+  return {.temperature = options.temperature,
+          .seed = options.seed,
+          .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
+          .truncation = options.truncation,
+          .sigmoid = options.sigmoid};
 }
 
 }  // namespace
@@ -128,6 +124,15 @@ std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running
   if (draft_ != nullptr) {  // as far back as the first step will look
     run->entries.from =
         std::max<std::int64_t>(run->prompt_tokens() - draft_->shape().window + 1, 1);
+  }
+  const GenerateOptions& asked = run->request.options;
+  if (asked.strategy.adapts_length) {
+    run->chain_length.emplace(asked.strategy.draft.levels());
+  }
+  if (draws_chains(asked)) {
+    run->chain_logits = {
+        *ops_, std::vector<T>(static_cast<std::size_t>(asked.strategy.draft.levels() * shape.vocab),
+                              never_proposed<T>())};
   }
   run->result.id = id;
   run->result.submitted = submitted;
@@ -235,7 +240,7 @@ void BatchSession<T>::verify() {
 template <class T>
 void BatchSession<T>::accept() {
   const DraftTree last = root_alone(0);
-  std::vector<VerifiedTree> verified;
+  std::vector<VerifiedTree<T>> verified;
   std::vector<Part*> owner;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[i];
@@ -247,12 +252,13 @@ void BatchSession<T>::accept() {
     if (part.is_prompt() && !part.ends_prompt()) {
       continue;
     }
-    verified.push_back({.tree = part.is_prompt() ? &last : &run.tree,
-                        .position = part.is_prompt() ? part.end - 1 : run.cache.length(),
-                        .first_row = target_->logits_row(i),
-                        .temperature = run.request.options.temperature,
-                        .seed = run.request.options.seed,
-                        .forced_yield = part.is_prompt() ? 0 : run.request.forced_yield});
+    verified.push_back(
+        {.tree = part.is_prompt() ? &last : &run.tree,
+         .position = part.is_prompt() ? part.end - 1 : run.cache.length(),
+         .first_row = target_->logits_row(i),
+         .options = acceptance_options(run.request.options),
+         .sampled_logits = !part.is_prompt() && run.drafted ? run.chain_logits.data() : nullptr,
+         .forced_yield = part.is_prompt() ? 0 : run.request.forced_yield});
     owner.push_back(&part);
   }
   const std::vector<Acceptance> accepted = acceptance_.accept(
@@ -278,6 +284,9 @@ void BatchSession<T>::take(Part& part, const Acceptance& acceptance, double time
     }
     part.yielded.push_back(acceptance.next_token);
     generation.count_yield(acceptance.yield());
+    if (run.chain_length && run.drafted) {
+      run.chain_length->count_accepted(acceptance.yield() - 1);
+    }
   }
   run.over = generation.append(part.yielded, run.limit, run.request.options.eos);
   const std::size_t came = generation.tokens.size() - before;
@@ -342,21 +351,38 @@ typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
 }
 
 template <class T>
-WantedTree BatchSession<T>::wanted_tree(const Running& run) const {
+WantedTree<T> BatchSession<T>::wanted_tree(const Running& run) const {
   const GenerateOptions& options = run.request.options;
-  return {.choice = options.strategy.draft,
+  T* const chain_logits = run.chain_logits.data();
+  DraftChoice choice = options.strategy.draft;
+  if (run.chain_length || chain_logits != nullptr) {
+    choice.depth = run.chain_length ? run.chain_length->length() : choice.levels();
+    choice.nodes = choice.depth + 1;
+  }
+  const bool draws = samples_coupled(options.strategy) || chain_logits != nullptr;
+  return {.choice = choice,
           .order = options.strategy.order,
-          .temperature = options.temperature,
+          .temperature = draws ? options.temperature : 0.0,
           .seed = options.seed,
           .token = run.result.generation.tokens.back(),
           .position = run.cache.length(),
-          .scores_by_rank = options_.drafts_by_rank};
+          .scores_by_rank = options_.drafts_by_rank,
+          .chain_logits = chain_logits,
+          .chain_vocab = target_->shape().vocab,
+          .truncation = options.truncation};
+}
+
+template <class T>
+bool BatchSession<T>::draws_chains(const GenerateOptions& options) const {
+  return options.temperature > 0.0 && draft_ != nullptr &&
+         draws_chain(options.strategy.draft, acceptance_options(options).sampling,
+                     draft_->has_own_vocabulary());
 }
 
 template <class T>
 void BatchSession<T>::draft_next() {
   std::vector<typename Draft<T>::BatchEntries> entries;
-  std::vector<WantedTree> wanted;
+  std::vector<WantedTree<T>> wanted;
   std::vector<Running*> drafting;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     Running& run = *parts_[i].run;
@@ -365,6 +391,7 @@ void BatchSession<T>::draft_next() {
     }
     if (!run.reads_prompt()) {
       run.tree = root_alone(run.result.generation.tokens.back());
+      run.drafted = false;
     }
     if (draft_ == nullptr || !drafts(run)) {
       continue;
@@ -393,6 +420,7 @@ void BatchSession<T>::draft_next() {
   std::vector<DraftTree> trees = trees_->grow(shared, wanted);
   for (std::size_t i = 0; i < drafting.size(); ++i) {
     drafting[i]->tree = std::move(trees[i]);
+    drafting[i]->drafted = true;
   }
 }
 

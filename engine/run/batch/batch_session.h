@@ -21,12 +21,13 @@
 #include "engine/run/model/kv_pool.h"
 #include "engine/run/model/target.h"
 #include "engine/run/speculate/generation.h"
+#include "model/words/chain_length.h"
 
 namespace versieve::engine {
 
 struct BatchRequest {
   std::vector<std::int32_t> prompt;
-  // Of which a batch takes: strategy, max_new_tokens, temperature, seed, eos.
+  // Of which a batch takes: strategy, max_new_tokens, temperature, seed, truncation, sigmoid, eos.
   GenerateOptions options;
   std::int64_t forced_yield = 0;  // VerifiedTree: for timing with untrained weights
 };
@@ -104,13 +105,16 @@ class BatchSession {
     PageRun pages;
     KvCache<T> cache;
     VerifyOptions verify;
-    std::int64_t limit = 0;      // tokens to generate
-    std::int64_t prefilled = 0;  // tokens of the prompt in the cache
-    DraftTree tree;              // of the next step, once the prompt is read
-    double newest = 0.0;         // when its newest token came
-    Following follows;           // until then it waits
-    EntryRange entries;          // of the prompt's positions, and of the first token's
-    bool holds_prompt = true;    // the rows are of its prompt's tokens
+    std::int64_t limit = 0;                   // tokens to generate
+    std::int64_t prefilled = 0;               // tokens of the prompt in the cache
+    DraftTree tree;                           // of the next step, once the prompt is read
+    double newest = 0.0;                      // when its newest token came
+    Following follows;                        // until then it waits
+    EntryRange entries;                       // of the prompt's positions, and of the first token's
+    bool holds_prompt = true;                 // the rows are of its prompt's tokens
+    bool drafted = false;                     // the tree is a draft's, not a root alone
+    std::optional<ChainLength> chain_length;  // of a draft that adapts it
+    kernels::OpsBuffer<T> chain_logits;       // [levels, V], of chains that are drawn
     bool over = false;
 
     std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
@@ -146,7 +150,8 @@ class BatchSession {
   void draft_next();
   bool drafts(const Running& run) const;
   typename Draft<T>::BatchEntries entries_of(const Part& part, std::size_t index) const;
-  WantedTree wanted_tree(const Running& run) const;
+  WantedTree<T> wanted_tree(const Running& run) const;
+  bool draws_chains(const GenerateOptions& options) const;
   std::vector<FinishedRequest> release_finished();
   double now() const;
 

@@ -3,80 +3,160 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/run/model/uniform.h"
+
 namespace versieve::engine {
 
 std::int64_t draft_slots(const DraftChoice& choice) {
   return std::max<std::int64_t>(1, choice.width * (choice.levels() - 1));
 }
 
+// Null: the draft's vocabulary is the target's.
+template <class T>
+const std::int32_t* TreeBatch<T>::target_token() {
+  if (draft_->has_own_vocabulary() && target_token_.count() == 0) {
+    target_token_ = {*ops_, draft_->target_tokens()};
+  }
+  return target_token_.data();
+}
+
 // The best `width` tokens of each node's row: the likeliest in one call for all rows, or request by
 // request draws that share the target's noise. A list's beginning does not depend on its length.
 template <class T>
-void TreeBatch<T>::list_children(const std::vector<Growing*>& level, std::int64_t width) {
-  std::int64_t rows = 0, most = 0;
+void TreeBatch<T>::list_children(const std::vector<Growing*>& level, std::int64_t rows,
+                                 std::int64_t width) {
+  ensure_count(*ops_, index_, rows * width);
+  ensure_count(*ops_, score_, rows * width);
+  ops_->top_logits({.rows = rows,
+                    .vocab = draft_->shape().vocab,
+                    .k = width,
+                    .logits = draft_->logits(),
+                    .index = index_.data(),
+                    .log_probability = score_.data()});
+  if (std::any_of(level.begin(), level.end(),
+                  [](const Growing* tree) { return tree->wanted->is_coupled(); })) {
+    list_draws(level, width);
+  }
+}
+
+template <class T>
+void TreeBatch<T>::list_draws(const std::vector<Growing*>& level, std::int64_t width) {
+  const std::int64_t vocab = draft_->shape().vocab;
+  std::size_t most = 0;
   std::vector<std::int32_t> position;
   for (const Growing* tree : level) {
-    const std::int64_t count = static_cast<std::int64_t>(tree->nodes.size());
-    rows += count;
-    most = std::max(most, count);
+    most = std::max(most, tree->nodes.size());
     for (const std::int32_t node : tree->nodes) {
       const std::int32_t depth = tree->growth.candidates().depth[static_cast<std::size_t>(node)];
       position.push_back(static_cast<std::int32_t>(tree->wanted->position + depth));
     }
   }
-  const std::int64_t vocab = draft_->shape().vocab;
-  ensure_count(*ops_, index_, rows * width);
-  ensure_count(*ops_, score_, rows * width);
-  ops_->top_logits({.rows = rows,
-                    .vocab = vocab,
-                    .k = width,
-                    .logits = draft_->logits(),
-                    .index = index_.data(),
-                    .log_probability = score_.data()});
-  if (std::all_of(level.begin(), level.end(),
-                  [](const Growing* tree) { return tree->wanted->temperature == 0.0; })) {
-    return;
-  }
-  ensure_count(*ops_, perturbed_, most * vocab);
-  if (draft_->has_own_vocabulary() && target_token_.count() == 0) {
-    target_token_ = {*ops_, draft_->target_tokens()};
-  }
+  ensure_count(*ops_, perturbed_, static_cast<std::int64_t>(most) * vocab);
   const std::int32_t* const positions = positions_.upload(*ops_, position);
-  std::int64_t row = 0;
   for (const Growing* tree : level) {
-    const std::int64_t count = static_cast<std::int64_t>(tree->nodes.size());
-    if (tree->wanted->temperature > 0.0) {
-      ops_->gumbel_top({.rows = count,
+    const std::int64_t row = tree->first_row;
+    if (tree->wanted->is_coupled()) {
+      ops_->gumbel_top({.rows = static_cast<std::int64_t>(tree->nodes.size()),
                         .vocab = vocab,
                         .k = width,
                         .temperature = tree->wanted->temperature,
                         .seed = tree->wanted->seed,
                         .logits = draft_->logits() + row * vocab,
                         .position = positions + row,
-                        .token = target_token_.data(),
+                        .token = target_token(),
                         .perturbed = perturbed_.data(),
                         .index = index_.data() + row * width,
                         .log_probability = score_.data() + row * width});
     }
-    row += count;
   }
+}
+
+// The newest node's row, each logit in the place of the target's token.
+template <class T>
+void TreeBatch<T>::keep_law(const Growing& tree) {
+  const std::int64_t vocab = draft_->shape().vocab;
+  const std::int64_t level = tree.growth.candidates().size() - 1;
+  const bool scatters = draft_->has_own_vocabulary();
+  ops_->copy_rows({.rows = scatters ? vocab : 1,
+                   .width = scatters ? 1 : vocab,
+                   .dst_row = target_token(),
+                   .src = draft_->logits() + tree.first_row * vocab,
+                   .dst = tree.wanted->chain_logits + level * tree.wanted->chain_vocab,
+                   .term = TrafficTerm::kDraft});
+}
+
+// From softmax(logits / temperature): the sampler of a chain without drafted tokens.
+template <class T>
+std::vector<std::int32_t> TreeBatch<T>::draw_tokens(const std::vector<Growing*>& level) {
+  using Sum = kernels::SumOf<T>;
+  const std::int64_t vocab = draft_->shape().vocab;
+  std::vector<const Growing*> chains;
+  std::vector<Sum> uniforms;
+  for (const Growing* tree : level) {
+    const WantedTree<T>& wanted = *tree->wanted;
+    if (wanted.chain_logits != nullptr) {
+      chains.push_back(tree);
+      uniforms.push_back(static_cast<Sum>(uniform_at(
+          wanted.seed, wanted.position, UniformUse::kDraft, tree->growth.candidates().size() - 1)));
+    }
+  }
+  if (chains.empty()) {
+    return {};
+  }
+  const std::int64_t count = static_cast<std::int64_t>(chains.size());
+  ensure_count(*ops_, uniforms_, count);
+  ensure_count(*ops_, drawn_, 2 * count);
+  ensure_count(*ops_, tau_, 1);
+  uniforms_.write(uniforms);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Growing& tree = *chains[static_cast<std::size_t>(i)];
+    const T* const logits = draft_->logits() + tree.first_row * vocab;
+    std::int32_t* const drawn = drawn_.data() + 2 * i;
+    keep_law(tree);
+    ops_->spec_sample({.samples = 1,
+                       .gamma = 0,
+                       .vocab = vocab,
+                       .temperature = tree.wanted->temperature,
+                       .target_logits = logits,
+                       .draft_logits = logits,
+                       .draft_tokens = drawn,
+                       .uniforms = uniforms_.data() + i,
+                       .accepted = drawn,
+                       .tokens = drawn + 1,
+                       .tau = tau_.data(),
+                       .truncation = tree.wanted->truncation});
+  }
+  std::vector<std::int32_t> drawn(static_cast<std::size_t>(2 * count));
+  ops_->download(drawn.data(), drawn_.data(), drawn.size() * sizeof(std::int32_t));
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 1; i < drawn.size(); i += 2) {
+    tokens.push_back(drawn[i]);
+  }
+  return tokens;
 }
 
 template <class T>
 void TreeBatch<T>::expand(const std::vector<Growing*>& level) {
   std::int64_t width = 0, rows = 0;
-  for (const Growing* tree : level) {
+  for (Growing* tree : level) {
     width = std::max(width, tree->wanted->choice.width);
+    tree->first_row = rows;
     rows += static_cast<std::int64_t>(tree->nodes.size());
   }
   width = std::min(width, draft_->shape().vocab);
-  list_children(level, width);
+  list_children(level, rows, width);
+  const std::vector<std::int32_t> drawn = draw_tokens(level);
   std::vector<std::int32_t> index(static_cast<std::size_t>(rows * width));
   std::vector<float> score(index.size());
   ops_->download(index.data(), index_.data(), index.size() * sizeof(std::int32_t));
   ops_->download(score.data(), score_.data(), score.size() * sizeof(float));
-  std::size_t row = 0;
+  std::size_t row = 0, chain = 0;
   for (Growing* tree : level) {
+    if (tree->wanted->chain_logits != nullptr) {
+      tree->growth.add_child(tree->nodes[0], draft_->target_token(drawn[chain++]), 0.0F);
+      ++row;
+      continue;
+    }
     const std::int64_t own = std::min(tree->wanted->choice.width, width);
     for (const std::int32_t node : tree->nodes) {
       for (std::int64_t j = 0; j < own; ++j) {
@@ -115,9 +195,9 @@ void TreeBatch<T>::run_nodes(const typename Draft<T>::SharedEntries& entries,
 
 template <class T>
 std::vector<DraftTree> TreeBatch<T>::grow(const typename Draft<T>::SharedEntries& entries,
-                                          std::span<const WantedTree> wanted) {
+                                          std::span<const WantedTree<T>> wanted) {
   std::vector<Growing> trees;
-  for (const WantedTree& tree : wanted) {
+  for (const WantedTree<T>& tree : wanted) {
     trees.push_back({.wanted = &tree,
                      .growth = TreeGrowth(tree.choice, tree.token),
                      .nodes = {0},

@@ -14,14 +14,23 @@
 
 namespace versieve::engine {
 
+template <class T>
 struct WantedTree {
   DraftChoice choice;
   Traversal order = Traversal::kBfs;
-  double temperature = 0.0;  // above 0: of draws that share the target's noise
+  double temperature = 0.0;  // of draws; 0: the likeliest tokens
   std::uint64_t seed = 0;
   std::int32_t token = 0;       // of the root
   std::int64_t position = 0;    // of the root
   bool scores_by_rank = false;  // DraftSourceOptions
+  // [levels, V of the target], or null: above temperature 0 trees are of draws that share the
+  // target's noise. Not null: a chain is drawn from the draft's own law, whose logits go there;
+  // those of tokens that the draft does not propose stay as they are.
+  T* chain_logits = nullptr;
+  std::int64_t chain_vocab = 0;
+  kernels::Truncation truncation = {};  // of that law
+
+  bool is_coupled() const { return temperature > 0.0 && chain_logits == nullptr; }
 };
 
 // Nodes of a tree that the draft runs at most, 1 at least: Draft::BatchEntries::slots.
@@ -35,32 +44,41 @@ class TreeBatch {
   // A tree for each, in its traversal order. REQUIRES: the draft's last extend_batch read out as
   // many sequences, in this order, with draft_slots() each.
   std::vector<DraftTree> grow(const typename Draft<T>::SharedEntries& entries,
-                              std::span<const WantedTree> wanted);
+                              std::span<const WantedTree<T>> wanted);
 
  private:
   // A tree that has nodes to expand: their rows of the draft's logits follow those of the tree
   // before it.
   struct Growing {
-    const WantedTree* wanted = nullptr;
+    const WantedTree<T>* wanted = nullptr;
     TreeGrowth growth;
     std::vector<std::int32_t> nodes;  // whose logits the draft holds
     std::vector<std::int32_t> slots;  // of each candidate in the draft, -1: not run
     std::int32_t next_slot = 0;
     std::size_t sequence = 0;
+    std::int64_t first_row = 0;  // of the nodes' rows
   };
 
-  void list_children(const std::vector<Growing*>& level, std::int64_t width);
+  void list_children(const std::vector<Growing*>& level, std::int64_t rows, std::int64_t width);
+  void list_draws(const std::vector<Growing*>& level, std::int64_t width);
+  // A token drawn for each chain of the level that is drawn, in order, and its law kept.
+  std::vector<std::int32_t> draw_tokens(const std::vector<Growing*>& level);
+  void keep_law(const Growing& tree);
+  const std::int32_t* target_token();
   void expand(const std::vector<Growing*>& level);
   void run_nodes(const typename Draft<T>::SharedEntries& entries,
                  const std::vector<Growing*>& level);
 
   kernels::Ops<T>* ops_;
   Draft<T>* draft_;
-  kernels::OpsBuffer<T, std::int32_t> target_token_;    // [V], if it has its own vocabulary
+  kernels::OpsBuffer<T, std::int32_t> target_token_;    // [V], of a vocabulary of its own
   kernels::OpsBuffer<T, std::int32_t> index_;           // [rows, width]
   kernels::OpsBuffer<T, float> score_;                  // [rows, width]
   kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;  // [rows of a request, V]
   DeviceInts<T> positions_;
+  kernels::OpsBuffer<T, kernels::SumOf<T>> uniforms_;  // [chains that are drawn]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> tau_;
+  kernels::OpsBuffer<T, std::int32_t> drawn_;  // [chains, 2]: accepted, token
 };
 
 }  // namespace versieve::engine

@@ -1,5 +1,6 @@
 #include "engine/run/speculate/generate.h"
 
+#include "engine/run/speculate/sampling_checks.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -32,20 +33,7 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (chooses && layer_map_.empty()) {
     return "specattn needs the model's layer_map.json: write it with versieve align";
   }
-  if (strategy.sampling == SamplingAlgorithm::kGreedy && options.temperature > 0.0) {
-    return "sampling=greedy is for temperature 0";
-  }
-  if (strategy.sampling == SamplingAlgorithm::kCoupled && options.temperature == 0.0) {
-    return "sampling=coupled needs a temperature above 0: at 0 the largest logit decides";
-  }
-  if (options.truncation.cuts() && options.temperature > 0.0 && samples_coupled(strategy)) {
-    return "top-k, top-p and min-p need sampling=exact or sampling=baseline: coupled draws are of "
-           "all tokens";
-  }
-  if (strategy.sampling == SamplingAlgorithm::kSigmoid && options.temperature == 0.0) {
-    return "sampling=sigmoid needs a temperature above 0: at 0 the largest logit decides";
-  }
-  return {};
+  return sampling_refusal(options);
 }
 
 template <class T>

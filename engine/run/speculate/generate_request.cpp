@@ -13,6 +13,7 @@
 #include "engine/run/speculate/acceptance.h"
 #include "engine/run/speculate/decoding_pair.h"
 #include "engine/run/speculate/reference.h"
+#include "engine/run/speculate/sampling_checks.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -27,32 +28,25 @@ std::vector<Strategy> strategies_of(const GenerateRequest& request) {
   return strategies;
 }
 
-// Options that would change nothing are refused.
+SamplingSettings settings_of(const GenerateRequest& request) {
+  return {.draws = request.temperature > 0.0,
+          .truncation = request.truncation,
+          .sigmoid = request.sigmoid,
+          .adapts_length = request.adapts_length,
+          .compares_ar = request.compares_ar};
+}
+
 void check_sampling(const GenerateRequest& request, const std::vector<Strategy>& strategies) {
   check_temperature(request.temperature);
-  check_truncation(request.truncation);
-  check_sigmoid(request.sigmoid);
-  if (request.truncation.cuts() && request.temperature == 0.0) {
-    throw Error(ExitCode::kUsage,
-                "top-k, top-p and min-p cut what is sampled: give a temperature above 0");
+  SamplingSettings settings = settings_of(request);
+  if (request.plan) {  // its tuples may be of any sampler
+    check_sigmoid(settings.sigmoid);
+    settings.sigmoid = {};
   }
-  const bool has_sigmoid =
-      request.plan || std::any_of(strategies.begin(), strategies.end(), [](const Strategy& s) {
-        return s.sampling == SamplingAlgorithm::kSigmoid;
-      });
-  if (!has_sigmoid && !(request.sigmoid == kernels::SigmoidEnds{})) {
-    throw Error(ExitCode::kUsage,
-                "sigmoid-alpha and sigmoid-beta are of sampling=sigmoid, which no strategy names");
-  }
+  check_sampling(settings, strategies);
   if (request.adapts_length && request.plan) {
     throw Error(ExitCode::kUsage,
                 "adapt-gamma is for a strategy: a table's guard says how much its tuples draft");
-  }
-  for (const Strategy& s : strategies) {
-    if (request.adapts_length && !s.draft.speculates()) {
-      throw Error(ExitCode::kUsage, std::string("adapt-gamma says how much a chain drafts, and ") +
-                                        name_of(s.attention) + "/ar drafts nothing");
-    }
   }
 }
 
@@ -106,18 +100,6 @@ GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& 
           .eos = setting.eos,
           .records_steps = request.uses_graphs && device.backend == Backend::kCuda,
           .acceptance = setting.acceptance.get()};
-}
-
-// Above temperature 0 only draws that share their noise can be compared token for token.
-void check_comparable(const GenerateRequest& request, const std::vector<Strategy>& strategies) {
-  for (const Strategy& strategy : strategies) {
-    if (request.compares_ar && request.temperature > 0.0 && !samples_coupled(strategy)) {
-      throw Error(ExitCode::kUsage,
-                  "compare-ar above temperature 0 needs sampling=coupled, the default: by other "
-                  "samplers speculative and autoregressive text are equal in distribution, not "
-                  "token for token");
-    }
-  }
 }
 
 // What each strategy, and what it is compared with, decodes beforehand on a GPU, untimed. A
@@ -289,7 +271,7 @@ GuardedRequest guarded_of(const GenerateRequest& request, const ComputeDevice& d
       *request.plan, prompt_tokens, request.max_new_tokens, [&](const Strategy& strategy) {
         return refusal_of(request, device, strategy, setting, generator);
       });
-  check_comparable(request, guarded.ranked);
+  check_comparable(settings_of(request), guarded.ranked);
   return guarded;
 }
 
@@ -384,7 +366,7 @@ GenerateReport run_with(const GenerateRequest& request, const ComputeDevice& dev
 
 GenerateReport run_request(const GenerateRequest& request) {
   check_request(request);
-  check_comparable(request,
+  check_comparable(settings_of(request),
                    strategies_of(request));  // a wrong text is said before anything is loaded
   const ComputeDevice device = compute_device(request.backend, request.threads);
   std::optional<Dtype> dtype;

@@ -27,6 +27,24 @@ inline const std::vector<std::string>& batch_strategies(AttentionKind attention)
   return attention == AttentionKind::kNsa ? nsa : dense;
 }
 
+// Above temperature 0: by samplers that share no noise, of trees and of chains that are drawn, with
+// cut laws; by sigmoids, which test chains alone.
+inline void choose_sampler(GenerateOptions& options, std::mt19937_64& random) {
+  const bool chain = options.strategy.draft.width == 1;
+  const std::uint64_t choice = random() % (chain && options.strategy.draft.speculates() ? 4 : 3);
+  constexpr SamplingAlgorithm kSamplers[] = {SamplingAlgorithm::kCoupled, SamplingAlgorithm::kExact,
+                                             SamplingAlgorithm::kBaseline,
+                                             SamplingAlgorithm::kSigmoid};
+  options.strategy.sampling = kSamplers[choice];
+  if (choice == 1 || choice == 2) {
+    options.truncation.top_k = random() % 2 == 0 ? 0 : 5;
+    options.truncation.top_p = random() % 2 == 0 ? 1.0 : 0.8;
+  }
+  if (choice == 3) {
+    options.sigmoid = {.alpha = -10.0, .beta = 10.0};
+  }
+}
+
 inline BatchRequest random_request(AttentionKind attention, std::int64_t longest,
                                    std::mt19937_64& random) {
   const auto below = [&](std::uint64_t count) { return random() % count; };
@@ -39,6 +57,11 @@ inline BatchRequest random_request(AttentionKind attention, std::int64_t longest
   if (below(2) == 0) {
     request.options.temperature = 0.5 + 0.25 * static_cast<double>(below(4));
     request.options.seed = below(1000);
+    choose_sampler(request.options, random);
+  }
+  const DraftChoice& draft = request.options.strategy.draft;
+  if (draft.width == 1 && draft.levels() > 1) {
+    request.options.strategy.adapts_length = below(3) == 0;
   }
   if (below(3) == 0) {
     request.options.eos = {static_cast<std::int32_t>(below(40))};

@@ -117,7 +117,7 @@ TEST_CASE("a request that never fits is refused with what there is") {
   CHECK(refusal(5000, "nsa/ar") == "the prompt has 5000 tokens, the model takes 1 to 4096");
   CHECK(refusal(0, "nsa/ar") == "the prompt has 0 tokens, the model takes 1 to 4096");
   CHECK(!refusal(60, "dense/ar").empty());
-  CHECK(refusal(60, "nsa/d4k1n5/bfs/c1/F*/sampling=exact", 0.7).find("sample coupled") !=
+  CHECK(refusal(60, "nsa/d4k1n5/bfs/c1/F*/sampling=greedy", 0.7).find("temperature 0") !=
         std::string::npos);
   tiny::Engine<float> dense(tiny::shape(AttentionKind::kDense));
   BatchSession<float> other(*dense.ops, dense.target, nullptr, counted(2, 2));
