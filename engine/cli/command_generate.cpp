@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/analyse/plan/table_file.h"
+#include "engine/analyse/serve/planned_batch.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/cli/synthetic_play.h"
@@ -86,8 +87,8 @@ PlannedFor use_table(const Options& options, engine::GenerateRequest& request) {
 }
 
 // A table's tokens a step and losses are of its pair: another's tuples run, and yield otherwise.
-void remark_pair(const PairId& planned, const engine::GenerateRequest& request,
-                 engine::GenerateReport& report) {
+template <class Report>
+void remark_pair(const PairId& planned, const engine::GenerateRequest& request, Report& report) {
   if (planned.sha256.empty() || request.given) {
     return;
   }
@@ -100,8 +101,9 @@ void remark_pair(const PairId& planned, const engine::GenerateRequest& request,
 }
 
 // Nor do texts yield at another temperature what they do at the table's.
+template <class Report>
 void remark_temperature(const std::optional<double>& planned,
-                        const engine::GenerateRequest& request, engine::GenerateReport& report) {
+                        const engine::GenerateRequest& request, Report& report) {
   if (planned && *planned != request.temperature && !request.given) {
     const auto text = [](double temperature) {
       return temperature > 0.0 ? engine::formatted("at temperature %g", temperature)
@@ -114,7 +116,8 @@ void remark_temperature(const std::optional<double>& planned,
 }
 
 // A table's order is of its machine: elsewhere its tuples run as well, and another may be best.
-void remark_machine(const std::string& planned, engine::GenerateReport& report) {
+template <class Report>
+void remark_machine(const std::string& planned, Report& report) {
   const bool on_gpu = report.backend == Backend::kCuda;
   const HardwareSpec* const here = on_gpu ? hardware_for_device(report.device) : nullptr;
   if (!planned.empty() && (here == nullptr || here->key != planned)) {
@@ -137,12 +140,18 @@ void check_batch(const Options& options) {
                 "generate takes one prompt (--prompt-file, --prompt-tokens, --messages) or many "
                 "(--prompts), not both");
   }
-  if (options.table || options.acceptance.from || options.acceptance.database) {
-    throw Error(ExitCode::kUsage, "--prompts takes a strategy, not a table");
-  }
-  if (request.strategies.size() != 1) {
+  if (options.acceptance.from || options.acceptance.database || options.guard ||
+      options.constants) {
     throw Error(ExitCode::kUsage,
-                "--prompts takes one strategy, for example nsa/d6k8n64/bfs/c1/F*");
+                "--acceptance, --guard and --guard-constants are of one request at a time: a batch "
+                "follows the table's cells");
+  }
+  if (options.precision && !options.table) {
+    throw Error(ExitCode::kUsage, "--class chooses from a table: give --table");
+  }
+  if (request.strategies.size() != (options.table ? 0 : 1)) {
+    throw Error(ExitCode::kUsage,
+                "--prompts takes one strategy, for example nsa/d6k8n64/bfs/c1/F*, or a table");
   }
 }
 
@@ -151,7 +160,7 @@ engine::BatchRunRequest batch_request(const Options& options) {
   const BatchOptions& batch = options.batch;
   engine::BatchRunRequest out{.model = request.model,
                               .prompts = *batch.prompts,
-                              .strategy = request.strategies.front(),
+                              .strategy = options.table ? "" : request.strategies.front(),
                               .arrivals = {},
                               .max_new_tokens = request.max_new_tokens,
                               .temperature = request.temperature,
@@ -180,16 +189,34 @@ engine::BatchRunRequest batch_request(const Options& options) {
   return out;
 }
 
+// The tuples of a table, cell by cell; what it was planned for.
+PlannedFor use_cells(const Options& options, engine::BatchRunRequest& request) {
+  if (!options.table) {
+    return {};
+  }
+  request.plan_class =
+      options.precision ? parse_class(*options.precision) : PrecisionClass::kStrict;
+  const PlanTable table = engine::read_plan_table(*options.table);
+  request.plan = [table, precision = request.plan_class](const TupleRefusal& refusal) {
+    return engine::planned_batch(table, precision, refusal);
+  };
+  return {table.hardware, planned_pair(table, request.plan_class), table.temperature};
+}
+
 Answer run_many(const Options& options, const CommandContext& context) {
   check_batch(options);
   engine::BatchRunRequest request = batch_request(options);
+  const PlannedFor planned = use_cells(options, request);
   if (!context.json) {
     request.on_finished = [](std::int64_t finished, std::int64_t requests) {
       write_progress("\r" + std::to_string(finished) + " of " + std::to_string(requests) +
                      " requests finished" + (finished == requests ? "\n" : ""));
     };
   }
-  const engine::BatchReport report = engine::run_batch(request);
+  engine::BatchReport report = engine::run_batch(request);
+  remark_temperature(planned.temperature, options.request, report);
+  remark_pair(planned.pair, options.request, report);
+  remark_machine(planned.hardware, report);
   if (!context.json) {
     write_notes(report.remarks);
   }
@@ -253,7 +280,7 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--table", options->table,
                  "instead: a table of `versieve plan`; its tuples for the prompt's length, under "
-                 "its guard");
+                 "its guard; with --prompts each step's for its context and the requests that run");
   app.add_option("--class", options->precision, "of the table: the precision class (Strict)");
   app.add_option("--guard", options->guard,
                  "where the guard goes when too little is accepted: promise (default), ranked");

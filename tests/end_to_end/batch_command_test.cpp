@@ -11,7 +11,9 @@
 #include <set>
 #include <thread>
 
+#include "engine/analyse/plan/table_file.h"
 #include "tests/end_to_end/refusals.h"
+#include "tests/support/tiny_batch_table.h"
 #include "tests/support/tiny_model.h"
 
 using namespace versieve::test;
@@ -151,6 +153,42 @@ TEST_CASE("what prompts begin with together is computed once, and said") {
   CHECK(answer.at("prompt_tokens") >= 3 * 151);
   const CommandResult said = run_versieve(scene.generate(prompts, "--concurrency 3"));
   CHECK(said.out.find("prompt tokens were not computed again") != std::string::npos);
+}
+
+TEST_CASE("a table's cells are followed as requests join and leave") {
+  const Scene scene;
+  const std::string table =
+      scene.file("table.json", versieve::engine::plan_table_json(tiny_batch_table()));
+  const std::string prompts = scene.lines(9, 40);
+  const std::string command = "generate --model " + scene.model.string() + " --table " + table +
+                              " --prompts " + prompts + " --backend cpu ";
+  const CommandResult result = run_versieve(command + "--concurrency 6 --compare-ar --json");
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const json answer = json::parse(result.out);
+  CHECK(answer.at("strategy").is_null());
+  CHECK(answer.at("plan").at("class") == "Strict");
+  std::set<std::string> tuples;
+  std::int64_t steps = 0;
+  for (const json& cell : answer.at("plan").at("steps")) {
+    const std::string strategy = cell.at("strategy");
+    tuples.insert(strategy);
+    steps += cell.at("steps").get<std::int64_t>();
+    CHECK((cell.at("running") < 5 || strategy == "nsa/ar"));
+  }
+  CHECK(tuples.size() > 1);
+  for (const json& request : answer.at("requests")) {
+    CHECK(request.at("identical_to_ar") == true);
+    for (const json& tuple : request.at("tuples")) {
+      steps -= tuple.at("steps").get<std::int64_t>();
+    }
+  }
+  CHECK(steps == 0);
+  check_refused(command + "--strategy nsa/ar", 2, "one strategy");
+  check_refused(command + "--guard ranked", 2, "one request at a time");
+  check_refused(command + "--class Approx-only", 1, "no tuple of class");
+  check_refused(command + "--adapt-gamma", 2, "adapt-gamma");
+  check_refused(scene.generate(prompts, "--class Strict"), 2, "give --table");
 }
 
 TEST_CASE("tokens need no tokenizer, and keys of a line go before the command's") {

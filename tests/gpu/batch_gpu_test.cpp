@@ -119,5 +119,39 @@ TEST_CASE("two requests of a few tokens, for the checker of races [race]", "[rac
   CHECK(tokens_of(engine, requests, 2) == tokens_of(engine, requests, 1));
 }
 
+TEST_CASE("prompts that begin alike are read once on the GPU, and no text changes [prefix]",
+          "[prefix]") {
+  const auto check_alike = []<class T>(std::unique_ptr<kernels::Ops<T>> ops, const LlmShape& shape,
+                                       int batches, std::int64_t longest) {
+    if (ops == nullptr) {
+      return;
+    }
+    tiny::Engine<T> engine(std::move(ops), shape);
+    const tiny::BatchTally tally = tiny::compare_random_batches(engine, batches, longest, 11, 2);
+    CHECK(tally.identical == tally.requests);
+    CHECK(tally.shared_tokens > 0);
+    std::printf(
+        "%s, %zu-byte elements: %d of %d requests identical, %lld of %lld prompt tokens "
+        "shared\n",
+        shape.name.c_str(), sizeof(T), tally.identical, tally.requests,
+        static_cast<long long>(tally.shared_tokens), static_cast<long long>(tally.prompt_tokens));
+  };
+  check_alike(test::try_gpu_ops<float>(), tiny::shape(), 10, 400);
+  check_alike(test::try_gpu_ops<Bf16>(), tiny::shape(AttentionKind::kDense), 10, 400);
+  check_alike(test::try_gpu_ops<Bf16>(), demo_shape(AttentionKind::kNsa), 10, 900);
+  check_alike(test::try_gpu_ops<Bf16>(), demo_shape(AttentionKind::kDense), 6, 900);
+}
+
+TEST_CASE("2,000 sampled batches in bf16 leave every request the text that it has alone [long]",
+          "[.long]") {
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::Engine<Bf16> engine(std::move(ops), tiny::shape());
+  const tiny::BatchTally tally = tiny::compare_long(engine, 150);
+  CHECK(tally.identical == tally.requests);
+}
+
 }  // namespace
 }  // namespace versieve::engine

@@ -74,8 +74,8 @@ class BatchBencher {
     SessionOptions session{.concurrency = requests, .drafts_by_rank = true};
     try {
       const std::vector<BatchRequest> all(static_cast<std::size_t>(requests), request);
-      const MemoryPlan memory =
-          plan_memory<T>(ops_, options_.on_gpu, shape_, &draft_shape_, all, session, std::nullopt);
+      const MemoryPlan memory = plan_memory<T>(ops_, options_.on_gpu, shape_, &draft_shape_,
+                                               nullptr, all, session, std::nullopt);
       session.pages = requests * BatchSession<T>::pages_needed(shape_, request);
       if (memory.pages < session.pages) {
         out.refused_because = "keys and values of " + std::to_string(requests) +

@@ -29,16 +29,17 @@ std::string mebibytes(std::int64_t bytes) {
 
 // A step's rows of all requests at once: activations, logits, what draws perturb, the draft's.
 template <class T>
-std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft,
+std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const LlmShape* draft_model,
                         std::span<const BatchRequest> requests, const SessionOptions& options) {
   std::int64_t nodes = 1, slots = 1, levels = 0;
   for (const BatchRequest& request : requests) {
-    const DraftChoice& choice = request.options.strategy.draft;
-    nodes = std::max(nodes, choice.nodes);
-    slots = std::max(slots, draft_slots(choice));
-    if (request.options.temperature > 0.0 && !samples_coupled(request.options.strategy) &&
-        choice.width == 1) {
-      levels = std::max(levels, choice.levels());  // laws of chains that are drawn
+    for (const Strategy& strategy : strategies_of(request)) {
+      const DraftChoice& choice = strategy.draft;
+      nodes = std::max(nodes, choice.nodes);
+      slots = std::max(slots, draft_slots(choice));
+      if (request.options.temperature > 0.0 && !samples_coupled(strategy) && choice.width == 1) {
+        levels = std::max(levels, choice.levels());  // laws of chains that are drawn
+      }
     }
   }
   const std::int64_t rows = options.concurrency * nodes;
@@ -50,6 +51,12 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft,
     bytes += Draft<T>::step_bytes(*draft, std::max(rows, options.prefill_rows),
                                   options.concurrency * (slots + 1));
   }
+  if (draft_model != nullptr) {  // a tree is run whole, a prompt in pieces
+    constexpr std::int64_t kPiece = 256;
+    const std::int64_t most = options.concurrency * std::max(nodes, kPiece);
+    bytes += Target<T>::step_bytes(*draft_model, most, rows) +
+             rows * draft_model->vocab * static_cast<std::int64_t>(sizeof(T));
+  }
   return bytes;
 }
 
@@ -57,10 +64,13 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft,
 
 template <class T>
 MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
-                       const DraftShape* draft, std::span<const BatchRequest> requests,
-                       const SessionOptions& options, std::optional<std::int64_t> given) {
-  MemoryPlan plan{.page_bytes = KvPool<T>::page_bytes(shape, draft),
-                  .step_bytes = step_bytes<T>(shape, draft, requests, options)};
+                       const DraftShape* draft, const LlmShape* draft_model,
+                       std::span<const BatchRequest> requests, const SessionOptions& options,
+                       std::optional<std::int64_t> given) {
+  MemoryPlan plan{
+      .page_bytes = KvPool<T>::page_bytes(shape, draft) +
+                    (draft_model == nullptr ? 0 : KvPool<T>::page_bytes(*draft_model, nullptr)),
+      .step_bytes = step_bytes<T>(shape, draft, draft_model, requests, options)};
   const std::int64_t room = given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes;
   std::vector<std::int64_t> needed;
   for (const BatchRequest& request : requests) {
@@ -82,13 +92,13 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
 }
 
 template MemoryPlan plan_memory(kernels::Ops<double>&, bool, const LlmShape&, const DraftShape*,
-                                std::span<const BatchRequest>, const SessionOptions&,
-                                std::optional<std::int64_t>);
+                                const LlmShape*, std::span<const BatchRequest>,
+                                const SessionOptions&, std::optional<std::int64_t>);
 template MemoryPlan plan_memory(kernels::Ops<float>&, bool, const LlmShape&, const DraftShape*,
-                                std::span<const BatchRequest>, const SessionOptions&,
-                                std::optional<std::int64_t>);
+                                const LlmShape*, std::span<const BatchRequest>,
+                                const SessionOptions&, std::optional<std::int64_t>);
 template MemoryPlan plan_memory(kernels::Ops<Bf16>&, bool, const LlmShape&, const DraftShape*,
-                                std::span<const BatchRequest>, const SessionOptions&,
-                                std::optional<std::int64_t>);
+                                const LlmShape*, std::span<const BatchRequest>,
+                                const SessionOptions&, std::optional<std::int64_t>);
 
 }  // namespace versieve::engine

@@ -16,10 +16,12 @@ struct MemoryPlan {
 };
 
 // `given`: bytes for keys and values; none: nine tenths of what is free, less a step's rows.
-// Throws Error(kAnswerNo), naming the request, where one alone needs more.
+// `draft`, `draft_model`: or null. Throws Error(kAnswerNo), naming the request, where one alone
+// needs more.
 template <class T>
 MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
-                       const DraftShape* draft, std::span<const BatchRequest> requests,
-                       const SessionOptions& options, std::optional<std::int64_t> given);
+                       const DraftShape* draft, const LlmShape* draft_model,
+                       std::span<const BatchRequest> requests, const SessionOptions& options,
+                       std::optional<std::int64_t> given);
 
 }  // namespace versieve::engine

@@ -1,6 +1,7 @@
 // The report of `versieve generate --prompts` as JSON (a stable contract) and as text.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/io/formatted.h"
@@ -65,6 +66,23 @@ std::string milliseconds(const json& value) {
   return value.is_null() ? std::string("-") : formatted("%.1f", value.get<double>());
 }
 
+// The strategy, or which tuples of a plan verified most steps.
+std::string batch_tuples_text(const BatchReport& report) {
+  if (!report.plan) {
+    return report.strategy.text();
+  }
+  std::map<std::size_t, std::int64_t> steps;
+  for (const auto& [place, count] : report.played) {
+    steps[place.second] += count;
+  }
+  std::string out;
+  for (const auto& [tuple, count] : steps) {
+    out += (out.empty() ? "" : ", ") + report.plan->tuples()[tuple].text() + " in " +
+           std::to_string(count) + " steps of requests";
+  }
+  return out;
+}
+
 }  // namespace
 
 double BatchRow::tokens_per_second() const {
@@ -102,7 +120,7 @@ double BatchReport::tokens_per_second() const {
 }
 
 std::string BatchReport::failure() const {
-  if (!claims_autoregressive_text(strategy.precision())) {
+  if (!claims_autoregressive_text(precision())) {
     return {};
   }
   for (const BatchRow& row : rows) {
@@ -113,35 +131,65 @@ std::string BatchReport::failure() const {
   return {};
 }
 
-json batch_row_json(const BatchRow& row) {
+json batch_row_json(const BatchRow& row, const TuplePlan* plan) {
   const Generation& generation = row.result.generation;
-  return {{"id", printable(row.prompt.id)},
-          {"prompt", printable(row.prompt.text)},
-          {"prompt_tokens", row.prompt.tokens.size()},
-          {"shared_prompt_tokens", row.result.shared_tokens},
-          {"text", printable(row.text)},
-          {"tokens", generation.tokens},
-          {"generated_tokens", generation.tokens.size()},
-          {"steps", generation.steps},
-          {"accepted_per_step_mean", generation.accepted_per_step()},
-          {"stopped", name_of(generation.stopped)},
-          {"queued_ms", 1e3 * (row.result.joined - row.result.submitted)},
-          {"ttft_ms", row.ttft_ms()},
-          {"tokens_per_s", row.tokens_per_second()}};
+  json out = {{"id", printable(row.prompt.id)},
+              {"prompt", printable(row.prompt.text)},
+              {"prompt_tokens", row.prompt.tokens.size()},
+              {"shared_prompt_tokens", row.result.shared_tokens},
+              {"text", printable(row.text)},
+              {"tokens", generation.tokens},
+              {"generated_tokens", generation.tokens.size()},
+              {"steps", generation.steps},
+              {"accepted_per_step_mean", generation.accepted_per_step()},
+              {"stopped", name_of(generation.stopped)},
+              {"queued_ms", 1e3 * (row.result.joined - row.result.submitted)},
+              {"ttft_ms", row.ttft_ms()},
+              {"tokens_per_s", row.tokens_per_second()}};
+  if (plan != nullptr) {
+    out["tuples"] = json::array();
+    for (std::size_t i = 0; i < row.result.tuple_steps.size(); ++i) {
+      if (row.result.tuple_steps[i] > 0) {
+        out["tuples"].push_back(
+            {{"strategy", plan->tuples()[i].text()}, {"steps", row.result.tuple_steps[i]}});
+      }
+    }
+    out["tuple_moves"] = row.result.tuple_moves;
+  }
+  return out;
 }
+
+namespace {
+
+// What each number of running requests was decoded by; null without a plan.
+json plan_json(const BatchReport& report) {
+  if (!report.plan) {
+    return nullptr;
+  }
+  json steps = json::array();
+  for (const auto& [place, count] : report.played) {
+    steps.push_back({{"running", place.first},
+                     {"strategy", report.plan->tuples()[place.second].text()},
+                     {"steps", count}});
+  }
+  return {{"class", name_of(report.plan_class)}, {"steps", steps}};
+}
+
+}  // namespace
 
 json batch_report_json(const BatchReport& report) {
   json rows = json::array();
   for (const BatchRow& row : report.rows) {
-    rows.push_back(batch_row_json(row));
+    rows.push_back(batch_row_json(row, report.plan.get()));
     rows.back()["identical_to_ar"] =
         row.identical_to_ar ? json(*row.identical_to_ar) : json(nullptr);
   }
   json out = {{"backend", name_of(report.backend)},
               {"device", report.device},
               {"dtype", name_of(report.dtype)},
-              {"strategy", report.strategy.text()},
-              {"precision_class", name_of(report.strategy.precision())},
+              {"strategy", report.plan ? json(nullptr) : json(report.strategy.text())},
+              {"plan", plan_json(report)},
+              {"precision_class", name_of(report.precision())},
               {"concurrency", report.concurrency},
               {"most_running", report.most_running},
               {"arrivals", report.arrivals ? json{{"poisson", *report.arrivals}} : json(nullptr)},
@@ -184,7 +232,7 @@ std::string batch_report_text(const BatchReport& report) {
   }
   const json ttft = percentiles(first_token_times(report));
   const json itl = percentiles(token_gaps(report));
-  out += report.device + ", " + name_of(report.dtype) + ", " + report.strategy.text() + ": " +
+  out += report.device + ", " + name_of(report.dtype) + ", " + batch_tuples_text(report) + ": " +
          formatted(
              "%zu requests, at most %lld at once; %lld tokens in %.2f s, %.1f tokens/s in "
              "all, %.2f tokens a request's step\n",

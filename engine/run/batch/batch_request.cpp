@@ -39,18 +39,54 @@ void check_request(const BatchRunRequest& request) {
   }
 }
 
-void check_batch_sampling(const BatchRunRequest& request, const Strategy& strategy,
-                          const std::vector<BatchPrompt>& prompts) {
+SamplingSettings settings_of(const BatchRunRequest& request,
+                             const std::vector<BatchPrompt>& prompts) {
   const auto draws = [&](const BatchPrompt& prompt) {
     return prompt.temperature.value_or(request.temperature) > 0.0;
   };
-  const SamplingSettings settings{.draws = std::any_of(prompts.begin(), prompts.end(), draws),
-                                  .truncation = request.truncation,
-                                  .sigmoid = request.sigmoid,
-                                  .adapts_length = request.adapts_length,
-                                  .compares_ar = request.compares_ar};
-  check_sampling(settings, {&strategy, 1});
-  check_comparable(settings, {&strategy, 1});
+  return {.draws = std::any_of(prompts.begin(), prompts.end(), draws),
+          .truncation = request.truncation,
+          .sigmoid = request.sigmoid,
+          .adapts_length = request.adapts_length,
+          .compares_ar = request.compares_ar};
+}
+
+void check_batch_sampling(const BatchRunRequest& request, const Strategy& strategy,
+                          const std::vector<BatchPrompt>& prompts) {
+  SamplingSettings settings = settings_of(request, prompts);
+  if (!request.plan) {
+    check_sampling(settings, {&strategy, 1});
+    check_comparable(settings, {&strategy, 1});
+    return;
+  }
+  check_sigmoid(settings.sigmoid);  // a plan's tuples may be of any sampler
+  settings.sigmoid = {};
+  check_sampling(settings, {});
+  if (request.adapts_length) {
+    throw Error(ExitCode::kUsage,
+                "adapt-gamma is for a strategy: a table says how much its tuples draft");
+  }
+  if (request.compares_ar && !claims_autoregressive_text(request.plan_class)) {
+    throw Error(ExitCode::kUsage, std::string("compare-ar is of class Strict: tuples of class ") +
+                                      name_of(request.plan_class) +
+                                      " may leave the text of plain decoding");
+  }
+}
+
+// Without what any of the requests refuses.
+template <class T>
+std::shared_ptr<const TuplePlan> plan_of(const BatchRunRequest& request, const LlmShape& shape,
+                                         bool has_draft,
+                                         const std::vector<BatchRequest>& requests) {
+  return request.plan([&](const Strategy& strategy) {
+    std::string reason;
+    for (std::size_t i = 0; i < requests.size() && reason.empty(); ++i) {
+      GenerateOptions options = requests[i].options;
+      options.strategy = strategy;
+      reason = BatchSession<T>::strategy_refusal(options, shape, has_draft);
+    }
+    return reason;
+  });
 }
 
 BatchRequest session_request(const BatchRunRequest& request, const Strategy& strategy,
@@ -86,7 +122,8 @@ template <class T>
 void warm_up(kernels::Ops<T>& ops, DecodingPair<T>& pair, BatchRequest request) {
   request.options.max_new_tokens = std::min<std::int64_t>(request.options.max_new_tokens, 8);
   BatchSession<T> session(ops, pair.target(), pair.draft(),
-                          {.pages = BatchSession<T>::pages_needed(pair.target().shape(), request)});
+                          {.pages = BatchSession<T>::pages_needed(pair.target().shape(), request)},
+                          pair.draft_model());
   session.submit(0, std::move(request));
   while (session.step().empty()) {
   }
@@ -95,8 +132,8 @@ void warm_up(kernels::Ops<T>& ops, DecodingPair<T>& pair, BatchRequest request) 
 // Texts and lines of what finishes.
 class Finisher {
  public:
-  Finisher(const BatchRunRequest& request, const Tokenizer* tokenizer, std::vector<BatchRow>& rows)
-      : request_(request), tokenizer_(tokenizer), rows_(rows) {
+  Finisher(const BatchRunRequest& request, const Tokenizer* tokenizer, BatchReport& report)
+      : request_(request), tokenizer_(tokenizer), rows_(report.rows), plan_(report.plan.get()) {
     if (!request.out.empty()) {
       lines_.emplace(request.out);
     }
@@ -109,8 +146,8 @@ class Finisher {
       row.text = tokenizer_->decode_after(row.prompt.tokens, row.result.generation.tokens);
     }
     if (lines_) {
-      lines_->add(
-          batch_row_json(row).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      lines_->add(batch_row_json(row, plan_)
+                      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
     ++finished_;
     if (request_.on_finished) {
@@ -123,6 +160,7 @@ class Finisher {
   const BatchRunRequest& request_;
   const Tokenizer* tokenizer_;
   std::vector<BatchRow>& rows_;
+  const TuplePlan* plan_;
   std::optional<FinishedLines> lines_;
   std::int64_t finished_ = 0;
 };
@@ -169,21 +207,34 @@ void run_on(const BatchRunRequest& request, const std::vector<BatchPrompt>& prom
   std::vector<BatchRequest> requests;
   for (const BatchPrompt& prompt : prompts) {
     requests.push_back(session_request(request, report.strategy, prompt, pair.eos()));
-    report.rows.push_back(
-        {.prompt = prompt, .strategy = report.strategy, .result = {}, .text = {}});
+    report.rows.push_back({.prompt = prompt, .result = {}, .text = {}});
+  }
+  if (request.plan) {
+    report.plan = plan_of<T>(request, pair.target().shape(),
+                             pair.draft() != nullptr || pair.draft_model() != nullptr, requests);
+    report.strategy = report.plan->tuples().front();
+    report.remarks.insert(report.remarks.end(), report.plan->remarks().begin(),
+                          report.plan->remarks().end());
+    check_comparable(settings_of(request, prompts), report.plan->tuples());
+    for (BatchRequest& each : requests) {
+      each.plan = report.plan;
+      each.options.strategy = report.strategy;
+    }
   }
   const bool on_gpu = report.backend == Backend::kCuda;
   const DraftShape* const draft = pair.draft() == nullptr ? nullptr : &pair.draft()->shape();
+  const LlmShape* const draft_model =
+      pair.draft_model() == nullptr ? nullptr : &pair.draft_model()->shape();
   SessionOptions options{.concurrency = request.concurrency, .prefill_rows = request.prefill_rows};
-  const MemoryPlan memory = plan_memory<T>(ops, on_gpu, pair.target().shape(), draft, requests,
-                                           options, request.kv_bytes);
+  const MemoryPlan memory = plan_memory<T>(ops, on_gpu, pair.target().shape(), draft, draft_model,
+                                           requests, options, request.kv_bytes);
   options.pages = memory.pages;
   report.pages = memory.pages;
   report.page_bytes = memory.page_bytes;
   {
-    BatchSession<T> session(ops, pair.target(), pair.draft(), options);
+    BatchSession<T> session(ops, pair.target(), pair.draft(), options, pair.draft_model());
     require_runnable(session, prompts, requests);
-    Finisher finisher(request, tokenizer, report.rows);
+    Finisher finisher(request, tokenizer, report);
     if (on_gpu) {
       warm_up(ops, pair, requests.front());
     }
@@ -195,6 +246,7 @@ void run_on(const BatchRunRequest& request, const std::vector<BatchPrompt>& prom
     report.steps = session.steps();
     report.most_running = session.most_running();
     report.spent = session.seconds();
+    report.played = session.played();
   }
   if (request.compares_ar) {
     compare(pair.generator(), requests, report);
@@ -233,8 +285,11 @@ std::vector<double> arrival_times(std::optional<double> rate, std::int64_t count
 
 BatchReport run_batch(const BatchRunRequest& request) {
   check_request(request);
-  Strategy strategy = Strategy::parse(request.strategy);
-  strategy.adapts_length |= request.adapts_length;
+  Strategy strategy;  // of a plan: known once the model is
+  if (!request.plan) {
+    strategy = Strategy::parse(request.strategy);
+    strategy.adapts_length |= request.adapts_length;
+  }
   const ComputeDevice device = compute_device(request.backend, request.threads);
   std::optional<Dtype> dtype;
   if (request.dtype != "auto") {
@@ -263,13 +318,17 @@ BatchReport run_batch(const BatchRunRequest& request) {
                      .device = device.name,
                      .dtype = *dtype,
                      .strategy = strategy,
+                     .plan = {},
+                     .plan_class = request.plan_class,
+                     .played = {},
                      .concurrency = request.concurrency,
                      .arrivals = request.arrivals,
                      .rows = {},
                      .spent = {},
                      .remarks = {}};
   with_ops(device, *dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
-    DecodingPair<T> pair(*ops, request.model, std::move(checkpoint), strategy.draft.speculates());
+    DecodingPair<T> pair(*ops, request.model, std::move(checkpoint),
+                         request.plan || strategy.draft.speculates());
     report.remarks = pair.remarks();
     run_on<T>(request, prompts, tokenizer.get(), *ops, pair, report);
   });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ struct BatchRunRequest {
   std::filesystem::path model;    // directory
   std::filesystem::path prompts;  // read_batch_prompts
   std::string strategy;
+  MakeTuplePlan plan = {};  // in its place, if not empty: a table's tuples of that class
+  PrecisionClass plan_class = PrecisionClass::kStrict;
   std::int64_t concurrency = 1;
   std::optional<double> arrivals;  // requests a second; none: all are there at first
   std::int64_t max_new_tokens = 64;
@@ -47,7 +50,6 @@ struct BatchRunRequest {
 
 struct BatchRow {
   BatchPrompt prompt;
-  Strategy strategy;
   FinishedRequest result;
   std::optional<std::string> text;      // none without a tokenizer
   std::optional<bool> identical_to_ar;  // with compares_ar: to plain decoding, alone
@@ -61,7 +63,10 @@ struct BatchReport {
   Backend backend = Backend::kCpu;
   std::string device;
   Dtype dtype = Dtype::kF32;
-  Strategy strategy;
+  Strategy strategy;                      // of a plan: its first tuple
+  std::shared_ptr<const TuplePlan> plan;  // or null
+  PrecisionClass plan_class = PrecisionClass::kStrict;
+  PlayedTuples played;  // of a plan
   std::int64_t concurrency = 1;
   std::optional<double> arrivals;
   std::vector<BatchRow> rows;  // in the order of the prompts
@@ -75,15 +80,18 @@ struct BatchReport {
   std::int64_t prompt_tokens() const;
   std::int64_t shared_tokens() const;  // FinishedRequest
   double tokens_per_second() const;
+  PrecisionClass precision() const { return plan ? plan_class : strategy.precision(); }
   // Why the answer is "no" (a text that promises to be the autoregressive one is not), or empty.
   std::string failure() const;
 };
 
-// Throws Error: kUsage, kBadInput for model or prompts, kAnswerNo for a strategy or a request that
+// Throws Error: kUsage, also for a comparison with plain decoding of a class that may leave its
+// text; kBadInput for model or prompts, kAnswerNo for a strategy or a request that
 // cannot run, kEnvironment without the GPU asked for.
 BatchReport run_batch(const BatchRunRequest& request);
 
-nlohmann::json batch_row_json(const BatchRow& row);
+// `plan`: that the row was run by, or null.
+nlohmann::json batch_row_json(const BatchRow& row, const TuplePlan* plan);
 nlohmann::json batch_report_json(const BatchReport& report);
 std::string batch_report_text(const BatchReport& report);
 

@@ -14,13 +14,17 @@
 namespace versieve::engine {
 namespace {
 
+AcceptanceOptions acceptance_options(const GenerateOptions& options) {
+  return {.temperature = options.temperature,
+          .seed = options.seed,
+          .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
+          .truncation = options.truncation,
+          .sigmoid = options.sigmoid};
+}
+
 std::int64_t token_limit(const LlmShape& shape, const BatchRequest& request) {
   const std::int64_t prompt = static_cast<std::int64_t>(request.prompt.size());
   return std::min(request.options.max_new_tokens, shape.max_position - prompt + 1);
-}
-
-DraftTree root_alone(std::int32_t token) {
-  return {.parent = {-1}, .depth = {0}, .token = {token}, .log_probability = {0.0F}};
 }
 
 // What a batch does not do of a strategy that a single request takes, or an empty text.
@@ -35,29 +39,28 @@ std::string batch_refusal(const GenerateOptions& options) {
   return sampling_refusal(options);
 }
 
-AcceptanceOptions acceptance_options(const GenerateOptions& options) {
-  return {.temperature = options.temperature,
-          .seed = options.seed,
-          .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
-          .truncation = options.truncation,
-          .sigmoid = options.sigmoid};
-}
-
 }  // namespace
 
 template <class T>
 BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
-                              const SessionOptions& options)
+                              const SessionOptions& options, Target<T>* draft_model)
     : ops_(&ops),
       target_(&target),
       draft_(draft),
+      draft_model_(draft_model),
       options_(options),
       pool_(ops, target.shape(), draft == nullptr ? nullptr : &draft->shape(), options.pages),
       acceptance_(ops) {
   VERSIEVE_ASSERT(options.concurrency >= 1 && options.prefill_rows >= 1, "a step has rows");
+  VERSIEVE_ASSERT(draft == nullptr || draft_model == nullptr, "one draft at most");
   target.set_records(options.records);
   if (draft != nullptr) {
-    trees_.emplace(ops, *draft);
+    trees_.emplace(ops, head_drafter_.emplace(*draft));
+    head_drafter_->use({pool_.draft_k(), pool_.draft_v()});
+  }
+  if (draft_model != nullptr) {
+    draft_pool_.emplace(ops, draft_model->shape(), nullptr, options.pages);
+    trees_.emplace(ops, model_drafter_.emplace(ops, *draft_model));
   }
 }
 
@@ -68,6 +71,20 @@ std::int64_t BatchSession<T>::pages_needed(const LlmShape& shape, const BatchReq
 }
 
 template <class T>
+std::string BatchSession<T>::strategy_refusal(const GenerateOptions& options, const LlmShape& shape,
+                                              bool has_draft) {
+  if (std::string reason = unavailable_because(options.strategy, shape); !reason.empty()) {
+    return reason;
+  }
+  if (std::string reason = batch_refusal(options); !reason.empty()) {
+    return reason;
+  }
+  return options.strategy.draft.speculates() && !has_draft
+             ? "the model has no draft, so a batch of it can only decode with ar"
+             : "";
+}
+
+template <class T>
 std::string BatchSession<T>::refusal(const BatchRequest& request) const {
   const LlmShape& shape = target_->shape();
   const std::int64_t prompt = static_cast<std::int64_t>(request.prompt.size());
@@ -75,15 +92,13 @@ std::string BatchSession<T>::refusal(const BatchRequest& request) const {
     return "the prompt has " + std::to_string(prompt) + " tokens, the model takes 1 to " +
            std::to_string(shape.max_position);
   }
-  if (const std::string reason = unavailable_because(request.options.strategy, shape);
-      !reason.empty()) {
-    return reason;
-  }
-  if (const std::string reason = batch_refusal(request.options); !reason.empty()) {
-    return reason;
-  }
-  if (request.options.strategy.draft.speculates() && draft_ == nullptr) {
-    return "the model has no draft head, so a batch of it can only decode with ar";
+  GenerateOptions options = request.options;
+  for (const Strategy& strategy : strategies_of(request)) {
+    options.strategy = strategy;
+    if (std::string reason = strategy_refusal(options, shape, trees_.has_value());
+        !reason.empty()) {
+      return reason;
+    }
   }
   const std::int64_t needed = pages_needed(shape, request);
   if (needed > pool_.page_count()) {
@@ -120,20 +135,7 @@ std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running
                                                .verify = {},
                                                .limit = limit,
                                                .tree = {}});
-  run->verify = verify_options(run->request.options.strategy, shape);
-  if (draft_ != nullptr) {  // as far back as the first step will look
-    run->entries.from =
-        std::max<std::int64_t>(run->prompt_tokens() - draft_->shape().window + 1, 1);
-  }
-  const GenerateOptions& asked = run->request.options;
-  if (asked.strategy.adapts_length) {
-    run->chain_length.emplace(asked.strategy.draft.levels());
-  }
-  if (draws_chains(asked)) {
-    run->chain_logits = {
-        *ops_, std::vector<T>(static_cast<std::size_t>(asked.strategy.draft.levels() * shape.vocab),
-                              never_proposed<T>())};
-  }
+  begin_drafting(*run);
   run->result.id = id;
   run->result.submitted = submitted;
   run->result.joined = now();
@@ -183,7 +185,7 @@ void BatchSession<T>::submit_prefilled(std::int64_t id, BatchRequest request,
   run->prefilled = run->prompt_tokens();
   run->newest = run->result.first_token = now();
   run->result.generation.tokens = {run->request.prompt.back()};
-  run->tree = root_alone(run->request.prompt.back());
+  run->tree = NoDraft<T>().propose(0, run->request.prompt.back());
   running_.push_back(std::move(run));
   most_running_ = std::max(most_running_, running());
 }
@@ -239,7 +241,7 @@ void BatchSession<T>::verify() {
 // The first token of a prompt is chosen as after a tree of its last token alone.
 template <class T>
 void BatchSession<T>::accept() {
-  const DraftTree last = root_alone(0);
+  const DraftTree last = NoDraft<T>().propose(0, 0);
   std::vector<VerifiedTree<T>> verified;
   std::vector<Part*> owner;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -284,9 +286,7 @@ void BatchSession<T>::take(Part& part, const Acceptance& acceptance, double time
     }
     part.yielded.push_back(acceptance.next_token);
     generation.count_yield(acceptance.yield());
-    if (run.chain_length && run.drafted) {
-      run.chain_length->count_accepted(acceptance.yield() - 1);
-    }
+    learn(run, acceptance.yield());
   }
   run.over = generation.append(part.yielded, run.limit, run.request.options.eos);
   const std::size_t came = generation.tokens.size() - before;
@@ -310,118 +310,6 @@ void BatchSession<T>::commit() {
     }
   }
   target_->commit_batch(paths);
-}
-
-// Whether the step after this one has a drafted tree; a draft that fell silent stays so.
-template <class T>
-bool BatchSession<T>::drafts(const Running& run) const {
-  return run.request.options.strategy.draft.speculates() && !run.over &&
-         drafts_at(draft_->shape().max_position, std::max(run.prompt_tokens(), run.cache.length()));
-}
-
-// The entries that follow a part's tokens; of a prompt those that are kept.
-template <class T>
-typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
-                                                            std::size_t index) const {
-  const Running& run = *part.run;
-  typename Draft<T>::BatchEntries entries{
-      .cache_row = run.pages.first * kPageTokens, .token = {}, .rows = {}};
-  const std::int64_t row = target_->first_row(index);
-  if (!part.is_prompt()) {
-    entries.first = run.cache.length() - static_cast<std::int64_t>(part.path.size()) + 1;
-    entries.token = part.yielded;
-    for (const std::int32_t node : part.path) {
-      entries.rows.push_back(static_cast<std::int32_t>(row + node));
-    }
-  } else {
-    entries.first = std::max(part.begin + 1, run.entries.from);
-    for (std::int64_t at = entries.first; at <= part.end; ++at) {
-      const bool known = at < run.prompt_tokens();
-      if (known || part.ends_prompt()) {
-        entries.token.push_back(known ? run.request.prompt[static_cast<std::size_t>(at)]
-                                      : part.yielded.front());
-        entries.rows.push_back(static_cast<std::int32_t>(row + at - 1 - part.begin));
-      }
-    }
-  }
-  if (!run.reads_prompt()) {
-    entries.slots = draft_slots(run.request.options.strategy.draft);
-  }
-  return entries;
-}
-
-template <class T>
-WantedTree<T> BatchSession<T>::wanted_tree(const Running& run) const {
-  const GenerateOptions& options = run.request.options;
-  T* const chain_logits = run.chain_logits.data();
-  DraftChoice choice = options.strategy.draft;
-  if (run.chain_length || chain_logits != nullptr) {
-    choice.depth = run.chain_length ? run.chain_length->length() : choice.levels();
-    choice.nodes = choice.depth + 1;
-  }
-  const bool draws = samples_coupled(options.strategy) || chain_logits != nullptr;
-  return {.choice = choice,
-          .order = options.strategy.order,
-          .temperature = draws ? options.temperature : 0.0,
-          .seed = options.seed,
-          .token = run.result.generation.tokens.back(),
-          .position = run.cache.length(),
-          .scores_by_rank = options_.drafts_by_rank,
-          .chain_logits = chain_logits,
-          .chain_vocab = target_->shape().vocab,
-          .truncation = options.truncation};
-}
-
-template <class T>
-bool BatchSession<T>::draws_chains(const GenerateOptions& options) const {
-  return options.temperature > 0.0 && draft_ != nullptr &&
-         draws_chain(options.strategy.draft, acceptance_options(options).sampling,
-                     draft_->has_own_vocabulary());
-}
-
-template <class T>
-void BatchSession<T>::draft_next() {
-  std::vector<typename Draft<T>::BatchEntries> entries;
-  std::vector<WantedTree<T>> wanted;
-  std::vector<Running*> drafting;
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    Running& run = *parts_[i].run;
-    if (run.over) {
-      continue;
-    }
-    if (!run.reads_prompt()) {
-      run.tree = root_alone(run.result.generation.tokens.back());
-      run.drafted = false;
-    }
-    if (draft_ == nullptr || !drafts(run)) {
-      continue;
-    }
-    typename Draft<T>::BatchEntries own = entries_of(parts_[i], i);
-    if (own.token.empty()) {
-      continue;
-    }
-    if (parts_[i].is_prompt()) {
-      run.entries.end = own.first + static_cast<std::int64_t>(own.token.size());
-    }
-    if (own.slots > 0) {
-      wanted.push_back(wanted_tree(run));
-      drafting.push_back(&run);
-    }
-    entries.push_back(std::move(own));
-  }
-  if (entries.empty()) {
-    return;
-  }
-  const typename Draft<T>::SharedEntries shared{pool_.draft_k(), pool_.draft_v()};
-  draft_->extend_batch(shared, entries, target_->captured());
-  if (drafting.empty()) {
-    return;
-  }
-  std::vector<DraftTree> trees = trees_->grow(shared, wanted);
-  for (std::size_t i = 0; i < drafting.size(); ++i) {
-    drafting[i]->tree = std::move(trees[i]);
-    drafting[i]->drafted = true;
-  }
 }
 
 template <class T>

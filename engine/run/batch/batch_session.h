@@ -9,14 +9,18 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/run/batch/acceptance_batch.h"
 #include "engine/run/batch/kept_prompts.h"
 #include "engine/run/batch/tree_batch.h"
+#include "engine/run/batch/tuple_plan.h"
 #include "engine/run/model/draft.h"
 #include "engine/run/model/kv_pool.h"
 #include "engine/run/model/target.h"
@@ -29,6 +33,8 @@ struct BatchRequest {
   std::vector<std::int32_t> prompt;
   // Of which a batch takes: strategy, max_new_tokens, temperature, seed, truncation, sigmoid, eos.
   GenerateOptions options;
+  // Or null: each step's tuple in the place of options.strategy.
+  std::shared_ptr<const TuplePlan> plan = {};
   std::int64_t forced_yield = 0;  // VerifiedTree: for timing with untrained weights
 };
 
@@ -42,7 +48,19 @@ struct FinishedRequest {
   // Of each token after the first: the time since the step before it, shared among the tokens that
   // its step yielded.
   std::vector<double> gaps;
+  // Of a plan: steps that each of its tuples verified, and how often another one took over.
+  std::vector<std::int64_t> tuple_steps;
+  std::int64_t tuple_moves = 0;
 };
+
+// The strategies that may verify its steps.
+inline std::span<const Strategy> strategies_of(const BatchRequest& request) {
+  return request.plan ? std::span<const Strategy>(request.plan->tuples())
+                      : std::span<const Strategy>(&request.options.strategy, 1);
+}
+
+// Requests that ran, tuple -> steps of requests, of plans.
+using PlayedTuples = std::map<std::pair<std::int64_t, std::size_t>, std::int64_t>;
 
 struct SessionOptions {
   std::int64_t concurrency = 1;     // requests that run at once, at most
@@ -66,14 +84,18 @@ struct SessionSeconds {
 template <class T>
 class BatchSession {
  public:
-  // `draft`: a head, or null: then only `ar`. Both outlive the session.
+  // A draft head, or a draft model of its own, or neither: then only `ar`. All outlive the session.
   BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
-               const SessionOptions& options);
+               const SessionOptions& options, Target<T>* draft_model = nullptr);
   BatchSession(const BatchSession&) = delete;
   BatchSession& operator=(const BatchSession&) = delete;
 
   // Pages that the request may come to need.
   static std::int64_t pages_needed(const LlmShape& shape, const BatchRequest& request);
+  // Why no batch of such a target runs that strategy so, or an empty text. `has_draft`: it
+  // has one.
+  static std::string strategy_refusal(const GenerateOptions& options, const LlmShape& shape,
+                                      bool has_draft);
   // Why the request cannot run here, or an empty text.
   std::string refusal(const BatchRequest& request) const;
   // `arrived`: by the session's clock; none: now. REQUIRES: no refusal.
@@ -86,6 +108,7 @@ class BatchSession {
   std::int64_t steps() const { return steps_; }
   const SessionSeconds& seconds() const { return seconds_; }
   std::int64_t most_running() const { return most_running_; }
+  const PlayedTuples& played() const { return played_; }
 
   // A running request whose context is there already (synthetic contexts, for timing): `fill`
   // writes the rows of so many tokens. REQUIRES: no refusal, a place and pages are free.
@@ -104,17 +127,22 @@ class BatchSession {
     BatchRequest request;
     PageRun pages;
     KvCache<T> cache;
+    std::optional<DraftContext<T>> draft_context = {};  // of a draft model
+    std::vector<std::int32_t> text = {};                // that it reads: prompt and answer
     VerifyOptions verify;
-    std::int64_t limit = 0;                   // tokens to generate
-    std::int64_t prefilled = 0;               // tokens of the prompt in the cache
-    DraftTree tree;                           // of the next step, once the prompt is read
-    double newest = 0.0;                      // when its newest token came
-    Following follows;                        // until then it waits
-    EntryRange entries;                       // of the prompt's positions, and of the first token's
-    bool holds_prompt = true;                 // the rows are of its prompt's tokens
-    bool drafted = false;                     // the tree is a draft's, not a root alone
-    std::optional<ChainLength> chain_length;  // of a draft that adapts it
-    kernels::OpsBuffer<T> chain_logits;       // [levels, V], of chains that are drawn
+    std::int64_t limit = 0;      // tokens to generate
+    std::int64_t prefilled = 0;  // tokens of the prompt in the cache
+    DraftTree tree;              // of the next step, once the prompt is read
+    double newest = 0.0;         // when its newest token came
+    Following follows;           // until then it waits
+    EntryRange entries;          // of the prompt's positions, and of the first token's
+    bool holds_prompt = true;    // the rows are of its prompt's tokens
+    bool drafted = false;        // the tree is a draft's, not a root alone
+    bool may_draft = false;      // a strategy of it does
+    std::unique_ptr<TupleChooser> chooser = {};  // of a plan
+    std::size_t tuple = 0;                       // that verifies the tree
+    std::optional<ChainLength> chain_length;     // of a draft that adapts it
+    kernels::OpsBuffer<T> chain_logits;          // [levels, V], of chains that are drawn
     bool over = false;
 
     std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
@@ -147,8 +175,17 @@ class BatchSession {
   void accept();
   void take(Part& part, const Acceptance& acceptance, double time);
   void commit();
-  void draft_next();
+  void draft_next();  // batch_drafts.cpp, as those that follow
+  void begin_drafting(Running& run);
+  void learn(Running& run, std::int64_t yield);
+  T* chain_logits(const Running& run) const;
   bool drafts(const Running& run) const;
+  void use_strategy(Running& run, const Strategy& strategy);
+  void choose_tuple(Running& run);
+  std::int64_t draft_positions() const;
+  void draft_by_head(const std::vector<std::size_t>& parts);
+  void draft_by_model(const std::vector<std::size_t>& parts);
+  void grow(const std::vector<Running*>& drafting);
   typename Draft<T>::BatchEntries entries_of(const Part& part, std::size_t index) const;
   WantedTree<T> wanted_tree(const Running& run) const;
   bool draws_chains(const GenerateOptions& options) const;
@@ -158,10 +195,14 @@ class BatchSession {
   kernels::Ops<T>* ops_;
   Target<T>* target_;
   Draft<T>* draft_;
+  Target<T>* draft_model_;
   SessionOptions options_;
   KvPool<T> pool_;
+  std::optional<KvPool<T>> draft_pool_;  // of a draft model: the same pages
   KeptPrompts kept_;
   AcceptanceBatch<T> acceptance_;
+  std::optional<HeadBatchDrafter<T>> head_drafter_;
+  std::optional<ModelBatchDrafter<T>> model_drafter_;
   std::optional<TreeBatch<T>> trees_;
   struct Waiting {
     std::int64_t id = 0;
@@ -173,6 +214,7 @@ class BatchSession {
   std::vector<Part> parts_;                        // of the running step
   std::int64_t steps_ = 0;
   std::int64_t most_running_ = 0;
+  PlayedTuples played_;
   SessionSeconds seconds_;
 };
 

@@ -10,12 +10,13 @@ namespace versieve::engine {
 
 // Tokens of the prompt that need not be computed where its first `pages` pages are there with those
 // entries of the draft head. The last token always is: its logits are asked for. A request that
-// drafts needs entries, and the one after the first computed token is made of that token's stream.
+// drafts by a head needs entries, and the one after the first computed token is made of that
+// token's stream.
 template <class T>
 std::int64_t BatchSession<T>::tokens_spared(const Running& run, std::int64_t pages,
                                             const EntryRange& entries) const {
   const std::int64_t tokens = std::min(pages * kPageTokens, run.prompt_tokens() - 1);
-  if (!drafts(run)) {
+  if (draft_ == nullptr || !drafts(run)) {
     return tokens;
   }
   const std::int64_t computing_entries = std::min(tokens, run.entries.from - 1);
@@ -37,7 +38,7 @@ void BatchSession<T>::take_prefix(Running& run, std::int64_t from_page, std::int
   run.cache.set_length(tokens);
   run.prefilled = tokens;
   run.result.shared_tokens = tokens;
-  if (drafts(run) && run.entries.from <= tokens) {
+  if (draft_ != nullptr && drafts(run) && run.entries.from <= tokens) {
     run.entries.end = tokens + 1;
   }
 }

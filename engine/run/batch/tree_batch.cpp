@@ -14,8 +14,8 @@ std::int64_t draft_slots(const DraftChoice& choice) {
 // Null: the draft's vocabulary is the target's.
 template <class T>
 const std::int32_t* TreeBatch<T>::target_token() {
-  if (draft_->has_own_vocabulary() && target_token_.count() == 0) {
-    target_token_ = {*ops_, draft_->target_tokens()};
+  if (!own_tokens_.empty() && target_token_.count() == 0) {
+    target_token_ = {*ops_, own_tokens_};
   }
   return target_token_.data();
 }
@@ -28,7 +28,7 @@ void TreeBatch<T>::list_children(const std::vector<Growing*>& level, std::int64_
   ensure_count(*ops_, index_, rows * width);
   ensure_count(*ops_, score_, rows * width);
   ops_->top_logits({.rows = rows,
-                    .vocab = draft_->shape().vocab,
+                    .vocab = draft_->vocab(),
                     .k = width,
                     .logits = draft_->logits(),
                     .index = index_.data(),
@@ -41,7 +41,7 @@ void TreeBatch<T>::list_children(const std::vector<Growing*>& level, std::int64_
 
 template <class T>
 void TreeBatch<T>::list_draws(const std::vector<Growing*>& level, std::int64_t width) {
-  const std::int64_t vocab = draft_->shape().vocab;
+  const std::int64_t vocab = draft_->vocab();
   std::size_t most = 0;
   std::vector<std::int32_t> position;
   for (const Growing* tree : level) {
@@ -74,9 +74,9 @@ void TreeBatch<T>::list_draws(const std::vector<Growing*>& level, std::int64_t w
 // The newest node's row, each logit in the place of the target's token.
 template <class T>
 void TreeBatch<T>::keep_law(const Growing& tree) {
-  const std::int64_t vocab = draft_->shape().vocab;
+  const std::int64_t vocab = draft_->vocab();
   const std::int64_t level = tree.growth.candidates().size() - 1;
-  const bool scatters = draft_->has_own_vocabulary();
+  const bool scatters = !own_tokens_.empty();
   ops_->copy_rows({.rows = scatters ? vocab : 1,
                    .width = scatters ? 1 : vocab,
                    .dst_row = target_token(),
@@ -89,7 +89,7 @@ void TreeBatch<T>::keep_law(const Growing& tree) {
 template <class T>
 std::vector<std::int32_t> TreeBatch<T>::draw_tokens(const std::vector<Growing*>& level) {
   using Sum = kernels::SumOf<T>;
-  const std::int64_t vocab = draft_->shape().vocab;
+  const std::int64_t vocab = draft_->vocab();
   std::vector<const Growing*> chains;
   std::vector<Sum> uniforms;
   for (const Growing* tree : level) {
@@ -143,7 +143,7 @@ void TreeBatch<T>::expand(const std::vector<Growing*>& level) {
     tree->first_row = rows;
     rows += static_cast<std::int64_t>(tree->nodes.size());
   }
-  width = std::min(width, draft_->shape().vocab);
+  width = std::min(width, draft_->vocab());
   list_children(level, rows, width);
   const std::vector<std::int32_t> drawn = draw_tokens(level);
   std::vector<std::int32_t> index(static_cast<std::size_t>(rows * width));
@@ -171,13 +171,12 @@ void TreeBatch<T>::expand(const std::vector<Growing*>& level) {
 }
 
 template <class T>
-void TreeBatch<T>::run_nodes(const typename Draft<T>::SharedEntries& entries,
-                             const std::vector<Growing*>& level) {
-  std::vector<typename Draft<T>::BatchNodes> run;
+void TreeBatch<T>::run_nodes(const std::vector<Growing*>& level) {
+  std::vector<typename BatchDrafter<T>::Nodes> run;
   for (Growing* tree : level) {
     const DraftTree& all = tree->growth.candidates();
     tree->slots.resize(static_cast<std::size_t>(all.size()), -1);
-    typename Draft<T>::BatchNodes nodes{.sequence = tree->sequence, .nodes = {}};
+    typename BatchDrafter<T>::Nodes nodes{.sequence = tree->sequence, .nodes = {}};
     for (const std::int32_t node : tree->nodes) {
       const std::size_t at = static_cast<std::size_t>(node);
       nodes.nodes.token.push_back(all.token[at]);
@@ -190,12 +189,11 @@ void TreeBatch<T>::run_nodes(const typename Draft<T>::SharedEntries& entries,
     }
     run.push_back(std::move(nodes));
   }
-  draft_->step_batch(entries, run);
+  draft_->step(run);
 }
 
 template <class T>
-std::vector<DraftTree> TreeBatch<T>::grow(const typename Draft<T>::SharedEntries& entries,
-                                          std::span<const WantedTree<T>> wanted) {
+std::vector<DraftTree> TreeBatch<T>::grow(std::span<const WantedTree<T>> wanted) {
   std::vector<Growing> trees;
   for (const WantedTree<T>& tree : wanted) {
     trees.push_back({.wanted = &tree,
@@ -219,7 +217,7 @@ std::vector<DraftTree> TreeBatch<T>::grow(const typename Draft<T>::SharedEntries
     }
     level = std::move(next);
     if (!level.empty()) {
-      run_nodes(entries, level);
+      run_nodes(level);
     }
   }
   std::vector<DraftTree> out;

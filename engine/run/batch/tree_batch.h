@@ -1,13 +1,13 @@
-// Draft trees of several requests grown side by side: level by level the draft head runs the nodes
-// of all in one call, and each request's tree is the one that it would grow alone.
+// Draft trees of several requests grown side by side: level by level the drafter runs the nodes of
+// all in one call, and each request's tree is the one that it would grow alone.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "engine/run/batch/batch_drafter.h"
 #include "engine/run/model/device_ints.h"
-#include "engine/run/model/draft.h"
 #include "engine/run/speculate/tree_growth.h"
 #include "model/words/draft_tree.h"
 #include "model/words/strategy.h"
@@ -39,12 +39,12 @@ std::int64_t draft_slots(const DraftChoice& choice);
 template <class T>
 class TreeBatch {
  public:
-  TreeBatch(kernels::Ops<T>& ops, Draft<T>& draft) : ops_(&ops), draft_(&draft) {}
+  TreeBatch(kernels::Ops<T>& ops, BatchDrafter<T>& draft)
+      : ops_(&ops), draft_(&draft), own_tokens_(draft.target_tokens()) {}
 
-  // A tree for each, in its traversal order. REQUIRES: the draft's last extend_batch read out as
-  // many sequences, in this order, with draft_slots() each.
-  std::vector<DraftTree> grow(const typename Draft<T>::SharedEntries& entries,
-                              std::span<const WantedTree<T>> wanted);
+  // A tree for each, in its traversal order. REQUIRES: the drafter's logits() are those of as many
+  // roots, in this order; of a head's with draft_slots() each.
+  std::vector<DraftTree> grow(std::span<const WantedTree<T>> wanted);
 
  private:
   // A tree that has nodes to expand: their rows of the draft's logits follow those of the tree
@@ -66,11 +66,11 @@ class TreeBatch {
   void keep_law(const Growing& tree);
   const std::int32_t* target_token();
   void expand(const std::vector<Growing*>& level);
-  void run_nodes(const typename Draft<T>::SharedEntries& entries,
-                 const std::vector<Growing*>& level);
+  void run_nodes(const std::vector<Growing*>& level);
 
   kernels::Ops<T>* ops_;
-  Draft<T>* draft_;
+  BatchDrafter<T>* draft_;
+  std::vector<std::int32_t> own_tokens_;                // of a vocabulary of its own
   kernels::OpsBuffer<T, std::int32_t> target_token_;    // [V], of a vocabulary of its own
   kernels::OpsBuffer<T, std::int32_t> index_;           // [rows, width]
   kernels::OpsBuffer<T, float> score_;                  // [rows, width]

@@ -31,7 +31,8 @@ class DecodingPair {
 
   Generator<T>& generator() { return *generator_; }
   Target<T>& target() { return *target_; }
-  Draft<T>* draft() { return draft_ ? &*draft_ : nullptr; }  // a head, or null
+  Draft<T>* draft() { return draft_ ? &*draft_ : nullptr; }                     // a head, or null
+  Target<T>* draft_model() { return draft_model_ ? &*draft_model_ : nullptr; }  // or null
   const std::vector<std::int32_t>& eos() const { return eos_; }
   const std::vector<std::string>& remarks() const { return remarks_; }
   // That both target and draft take.

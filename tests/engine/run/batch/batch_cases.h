@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
@@ -90,12 +91,21 @@ struct BatchTally {
   std::int64_t yielded = 0;  // tokens of those
 };
 
+template <class T>
+BatchSession<T> session_of(Engine<T>& engine, const SessionOptions& options) {
+  return {*engine.ops, engine.target, &engine.draft, options};
+}
+template <class T>
+BatchSession<T> session_of(DenseEngine<T>& engine, const SessionOptions& options) {
+  return {*engine.ops, engine.target, nullptr, options, &engine.draft};
+}
+
 // Runs the requests in one session, in that order, and each alone; `joins` of them are there at
 // first, then one more joins before each step.
-template <class T>
-void compare_batch(Engine<T>& engine, const std::vector<BatchRequest>& requests,
+template <class Pair>
+void compare_batch(Pair& engine, const std::vector<BatchRequest>& requests,
                    const SessionOptions& options, std::size_t joins, BatchTally& tally) {
-  BatchSession<T> session(*engine.ops, engine.target, &engine.draft, options);
+  auto session = session_of(engine, options);
   std::map<std::int64_t, FinishedRequest> together;
   std::size_t submitted = 0;
   while (together.size() < requests.size()) {
@@ -130,8 +140,8 @@ void compare_batch(Engine<T>& engine, const std::vector<BatchRequest>& requests,
 }
 
 // `prefixes`: so many different beginnings of prompts; 0: each has its own.
-template <class T>
-BatchTally compare_random_batches(Engine<T>& engine, int batches, std::int64_t longest,
+template <class Pair>
+BatchTally compare_random_batches(Pair& engine, int batches, std::int64_t longest,
                                   std::uint64_t seed, std::int64_t prefixes = 0) {
   std::mt19937_64 random(seed);
   const AttentionKind attention = engine.target.shape().attention;
@@ -152,6 +162,31 @@ BatchTally compare_random_batches(Engine<T>& engine, int batches, std::int64_t l
     compare_batch(engine, requests, options, 1 + random() % count, tally);
   }
   return tally;
+}
+
+// 2,000 sampled batches, half of them of prompts that begin alike, in rounds that say how far they
+// came: minutes.
+template <class T>
+BatchTally compare_long(Engine<T>& engine, std::int64_t longest) {
+  BatchTally all;
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    const BatchTally tally =
+        compare_random_batches(engine, 100, longest, 100 + round, round % 2 == 0 ? 2 : 0);
+    all.requests += tally.requests;
+    all.identical += tally.identical;
+    all.prompt_tokens += tally.prompt_tokens;
+    all.shared_tokens += tally.shared_tokens;
+    all.steps += tally.steps;
+    all.yielded += tally.yielded;
+    std::printf(
+        "%d batches: %d of %d requests identical, %lld of %lld prompt tokens shared, %.2f "
+        "tokens a drafted step\n",
+        static_cast<int>(100 * round), all.identical, all.requests,
+        static_cast<long long>(all.shared_tokens), static_cast<long long>(all.prompt_tokens),
+        static_cast<double>(all.yielded) / static_cast<double>(all.steps));
+    std::fflush(stdout);
+  }
+  return all;
 }
 
 }  // namespace versieve::engine::tiny

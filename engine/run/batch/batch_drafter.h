@@ -1,0 +1,94 @@
+// Who drafts the trees of several requests side by side: the draft head, whose entries the caller
+// keeps, or a draft model with a cache of its own for each request.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/run/model/draft.h"
+#include "engine/run/model/target.h"
+
+namespace versieve::engine {
+
+template <class T>
+class BatchDrafter {
+ public:
+  // Of a sequence that began; slot s is its s-th node since then, parent -1 its root.
+  using Nodes = typename Draft<T>::BatchNodes;
+
+  virtual ~BatchDrafter() = default;
+  // Runs nodes of growing trees; logits() then has a row a node, sequence after sequence.
+  virtual void step(std::span<const Nodes> trees) = 0;
+  virtual const T* logits() const = 0;  // [rows, vocab()]; of the roots at first
+  virtual std::int64_t vocab() const = 0;
+  // [vocab()]: the target's tokens; empty: the same vocabulary.
+  virtual std::vector<std::int32_t> target_tokens() const { return {}; }
+  // The target's token of a draft token.
+  virtual std::int32_t target_token(std::int32_t draft_token) const { return draft_token; }
+};
+
+template <class T>
+class HeadBatchDrafter final : public BatchDrafter<T> {
+ public:
+  explicit HeadBatchDrafter(Draft<T>& draft) : draft_(&draft) {}
+
+  // Draft::extend_batch with these entries comes before each tree.
+  void use(const typename Draft<T>::SharedEntries& entries) { entries_ = entries; }
+  void step(std::span<const typename BatchDrafter<T>::Nodes> trees) override {
+    draft_->step_batch(entries_, trees);
+  }
+  const T* logits() const override { return draft_->logits(); }
+  std::int64_t vocab() const override { return draft_->shape().vocab; }
+  std::vector<std::int32_t> target_tokens() const override { return draft_->target_tokens(); }
+  std::int32_t target_token(std::int32_t token) const override {
+    return draft_->target_token(token);
+  }
+
+ private:
+  Draft<T>* draft_;
+  typename Draft<T>::SharedEntries entries_;
+};
+
+// A model's rows of one request's tokens, which it keeps from step to step.
+template <class T>
+struct DraftContext {
+  KvCache<T> cache;
+  std::vector<std::int32_t> cached;  // whose rows the cache holds
+};
+
+// As ModelDrafter (engine/run/speculate), of several sequences: a chain is decoded token by token;
+// a tree is run again with each level.
+template <class T>
+class ModelBatchDrafter final : public BatchDrafter<T> {
+ public:
+  ModelBatchDrafter(kernels::Ops<T>& ops, Target<T>& model) : ops_(&ops), model_(&model) {}
+
+  struct Sequence {
+    DraftContext<T>* context = nullptr;
+    std::span<const std::int32_t> text;  // all tokens, the root last
+    bool chain = false;                  // the tree is one path
+  };
+  // Each context takes what it lacks of its text; logits() then has each root's row. REQUIRES: the
+  // caches are of one pool, with room for text and path.
+  void begin(std::vector<Sequence> sequences);
+
+  void step(std::span<const typename BatchDrafter<T>::Nodes> trees) override;
+  const T* logits() const override { return logits_.data(); }
+  std::int64_t vocab() const override { return model_->shape().vocab; }
+
+ private:
+  void catch_up();
+  void verify_roots();
+  // Rows of the model's newest logits, in that order.
+  void gather(const std::vector<std::int32_t>& rows);
+
+  kernels::Ops<T>* ops_;
+  Target<T>* model_;
+  std::vector<Sequence> sequences_;
+  std::vector<DraftTree> trees_;  // of each: the root and all nodes since begin, if no chain
+  kernels::OpsBuffer<T> logits_;  // [rows, V]
+  DeviceInts<T> staged_;
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,264 @@
+// How a request's next tree comes about: which tuple, which entries of the draft head, which nodes.
+#include <algorithm>
+
+#include "engine/run/batch/batch_session.h"
+#include "engine/run/speculate/draft_source.h"
+#include "engine/run/speculate/step.h"
+
+namespace versieve::engine {
+
+// Where the laws of the chain lie that its strategy draws; null: it draws none.
+template <class T>
+T* BatchSession<T>::chain_logits(const Running& run) const {
+  return draws_chains(run.request.options) ? run.chain_logits.data() : nullptr;
+}
+
+template <class T>
+void BatchSession<T>::use_strategy(Running& run, const Strategy& strategy) {
+  run.request.options.strategy = strategy;
+  run.verify = verify_options(strategy, target_->shape());
+  run.chain_length.reset();
+  if (strategy.adapts_length) {
+    run.chain_length.emplace(strategy.draft.levels());
+  }
+}
+
+// Of a request that joins: what its strategies need, and the first of them.
+template <class T>
+void BatchSession<T>::begin_drafting(Running& run) {
+  std::int64_t levels = 0;
+  GenerateOptions options = run.request.options;
+  for (const Strategy& strategy : strategies_of(run.request)) {
+    options.strategy = strategy;
+    run.may_draft |= strategy.draft.speculates();
+    levels = std::max(levels, draws_chains(options) ? strategy.draft.levels() : 0);
+  }
+  if (levels > 0) {
+    const std::int64_t count = levels * target_->shape().vocab;
+    run.chain_logits = {*ops_,
+                        std::vector<T>(static_cast<std::size_t>(count), never_proposed<T>())};
+  }
+  if (draft_ != nullptr) {  // as far back as the first step will look
+    run.entries.from = std::max<std::int64_t>(run.prompt_tokens() - draft_->shape().window + 1, 1);
+  }
+  if (draft_pool_) {
+    run.draft_context.emplace(DraftContext<T>{draft_pool_->cache_in(run.pages), {}});
+    run.text = run.request.prompt;
+  }
+  if (run.request.plan) {
+    run.chooser = run.request.plan->chooser();
+    run.result.tuple_steps.resize(run.request.plan->tuples().size());
+  }
+  use_strategy(run, strategies_of(run.request).front());
+}
+
+// Of the next step, in which those that wait for a place will run, too.
+template <class T>
+void BatchSession<T>::choose_tuple(Running& run) {
+  if (!run.chooser) {
+    return;
+  }
+  const std::int64_t stay =
+      std::count_if(running_.begin(), running_.end(),
+                    [](const std::unique_ptr<Running>& other) { return !other->over; });
+  const std::int64_t next = std::min(options_.concurrency, stay + waiting());
+  const std::size_t tuple = run.chooser->next(run.cache.length(), next);
+  if (tuple != run.tuple) {
+    run.result.tuple_moves += run.result.generation.steps > 0 ? 1 : 0;
+    run.tuple = tuple;
+    use_strategy(run, run.request.plan->tuples()[tuple]);
+  }
+}
+
+// From a step of its tree.
+template <class T>
+void BatchSession<T>::learn(Running& run, std::int64_t yield) {
+  if (run.chain_length && run.drafted) {
+    run.chain_length->count_accepted(yield - 1);
+  }
+  if (run.chooser) {
+    run.chooser->observe(yield);
+    ++run.result.tuple_steps[run.tuple];
+    ++played_[{running(), run.tuple}];
+  }
+}
+
+// As Prefilled's.
+template <class T>
+std::int64_t BatchSession<T>::draft_positions() const {
+  if (draft_ != nullptr) {
+    return draft_->shape().max_position;
+  }
+  const std::int64_t own = draft_model_->shape().max_position;
+  return own < target_->shape().max_position ? own : 0;
+}
+
+// Whether the step after this one has a drafted tree; a draft that fell silent stays so.
+template <class T>
+bool BatchSession<T>::drafts(const Running& run) const {
+  return run.may_draft && !run.over &&
+         drafts_at(draft_positions(), std::max(run.prompt_tokens(), run.cache.length()));
+}
+
+// The entries that follow a part's tokens; of a prompt those that are kept.
+template <class T>
+typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
+                                                            std::size_t index) const {
+  const Running& run = *part.run;
+  typename Draft<T>::BatchEntries entries{
+      .cache_row = run.pages.first * kPageTokens, .token = {}, .rows = {}};
+  const std::int64_t row = target_->first_row(index);
+  if (!part.is_prompt()) {
+    entries.first = run.cache.length() - static_cast<std::int64_t>(part.path.size()) + 1;
+    entries.token = part.yielded;
+    for (const std::int32_t node : part.path) {
+      entries.rows.push_back(static_cast<std::int32_t>(row + node));
+    }
+  } else {
+    entries.first = std::max(part.begin + 1, run.entries.from);
+    for (std::int64_t at = entries.first; at <= part.end; ++at) {
+      const bool known = at < run.prompt_tokens();
+      if (known || part.ends_prompt()) {
+        entries.token.push_back(known ? run.request.prompt[static_cast<std::size_t>(at)]
+                                      : part.yielded.front());
+        entries.rows.push_back(static_cast<std::int32_t>(row + at - 1 - part.begin));
+      }
+    }
+  }
+  if (!run.reads_prompt() && run.request.options.strategy.draft.speculates()) {
+    entries.slots = draft_slots(run.request.options.strategy.draft);
+  }
+  return entries;
+}
+
+template <class T>
+WantedTree<T> BatchSession<T>::wanted_tree(const Running& run) const {
+  const GenerateOptions& options = run.request.options;
+  T* const laws = chain_logits(run);
+  DraftChoice choice = options.strategy.draft;
+  if (run.chain_length || laws != nullptr) {
+    choice.depth = run.chain_length ? run.chain_length->length() : choice.levels();
+    choice.nodes = choice.depth + 1;
+  }
+  const bool draws = samples_coupled(options.strategy) || laws != nullptr;
+  return {.choice = choice,
+          .order = options.strategy.order,
+          .temperature = draws ? options.temperature : 0.0,
+          .seed = options.seed,
+          .token = run.result.generation.tokens.back(),
+          .position = run.cache.length(),
+          .scores_by_rank = options_.drafts_by_rank,
+          .chain_logits = laws,
+          .chain_vocab = target_->shape().vocab,
+          .truncation = options.truncation};
+}
+
+template <class T>
+bool BatchSession<T>::draws_chains(const GenerateOptions& options) const {
+  return options.temperature > 0.0 && trees_.has_value() &&
+         draws_chain(options.strategy.draft,
+                     options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
+                     draft_ != nullptr && draft_->has_own_vocabulary());
+}
+
+template <class T>
+void BatchSession<T>::grow(const std::vector<Running*>& drafting) {
+  std::vector<WantedTree<T>> wanted;
+  for (const Running* run : drafting) {
+    wanted.push_back(wanted_tree(*run));
+  }
+  std::vector<DraftTree> trees = trees_->grow(wanted);
+  for (std::size_t i = 0; i < drafting.size(); ++i) {
+    drafting[i]->tree = std::move(trees[i]);
+    drafting[i]->drafted = true;
+  }
+}
+
+template <class T>
+void BatchSession<T>::draft_by_head(const std::vector<std::size_t>& parts) {
+  std::vector<typename Draft<T>::BatchEntries> entries;
+  std::vector<Running*> drafting;
+  for (const std::size_t i : parts) {
+    Running& run = *parts_[i].run;
+    typename Draft<T>::BatchEntries own = entries_of(parts_[i], i);
+    if (own.token.empty()) {
+      continue;
+    }
+    if (parts_[i].is_prompt()) {
+      run.entries.end = own.first + static_cast<std::int64_t>(own.token.size());
+    }
+    if (own.slots > 0) {
+      drafting.push_back(&run);
+    }
+    entries.push_back(std::move(own));
+  }
+  if (!entries.empty()) {
+    draft_->extend_batch({pool_.draft_k(), pool_.draft_v()}, entries, target_->captured());
+  }
+  if (!drafting.empty()) {
+    grow(drafting);
+  }
+}
+
+// Its rows of a prompt are made when it drafts first.
+template <class T>
+void BatchSession<T>::draft_by_model(const std::vector<std::size_t>& parts) {
+  std::vector<typename ModelBatchDrafter<T>::Sequence> sequences;
+  std::vector<Running*> drafting;
+  for (const std::size_t i : parts) {
+    Running& run = *parts_[i].run;
+    const Strategy& strategy = run.request.options.strategy;
+    if (!run.reads_prompt() && strategy.draft.speculates()) {
+      const std::vector<std::int32_t>& answer = run.result.generation.tokens;
+      const std::ptrdiff_t known =
+          static_cast<std::ptrdiff_t>(run.text.size()) - run.prompt_tokens();
+      run.text.insert(run.text.end(), answer.begin() + known, answer.end());
+      sequences.push_back(
+          {.context = &*run.draft_context, .text = run.text, .chain = strategy.draft.width == 1});
+      drafting.push_back(&run);
+    }
+  }
+  if (!drafting.empty()) {
+    model_drafter_->begin(std::move(sequences));
+    grow(drafting);
+  }
+}
+
+template <class T>
+void BatchSession<T>::draft_next() {
+  std::vector<std::size_t> drafting;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    Running& run = *parts_[i].run;
+    if (!run.over && !run.reads_prompt()) {
+      run.tree = NoDraft<T>().propose(run.cache.length(), run.result.generation.tokens.back());
+      run.drafted = false;
+      choose_tuple(run);
+    }
+    if (trees_ && drafts(run)) {
+      drafting.push_back(i);
+    }
+  }
+  if (draft_ != nullptr) {
+    draft_by_head(drafting);
+  } else if (draft_model_ != nullptr) {
+    draft_by_model(drafting);
+  }
+}
+
+template void BatchSession<double>::begin_drafting(Running&);
+template void BatchSession<double>::learn(Running&, std::int64_t);
+template bool BatchSession<double>::drafts(const Running&) const;
+template double* BatchSession<double>::chain_logits(const Running&) const;
+template void BatchSession<double>::draft_next();
+template void BatchSession<float>::begin_drafting(Running&);
+template void BatchSession<float>::learn(Running&, std::int64_t);
+template bool BatchSession<float>::drafts(const Running&) const;
+template float* BatchSession<float>::chain_logits(const Running&) const;
+template void BatchSession<float>::draft_next();
+template void BatchSession<Bf16>::begin_drafting(Running&);
+template void BatchSession<Bf16>::learn(Running&, std::int64_t);
+template bool BatchSession<Bf16>::drafts(const Running&) const;
+template Bf16* BatchSession<Bf16>::chain_logits(const Running&) const;
+template void BatchSession<Bf16>::draft_next();
+
+}  // namespace versieve::engine
