@@ -118,10 +118,10 @@ DraftChoice draft_of(const std::string& text) {
 // Records of a server without speculation that have its times.
 void check_plain(const std::string& file, RecordKind kind) {
   if (kind != RecordKind::kSglangLog && kind != RecordKind::kSglangServing &&
-      kind != RecordKind::kVllmBench) {
+      kind != RecordKind::kVllmLog && kind != RecordKind::kVllmBench) {
     throw Error(ExitCode::kUsage,
-                "--draft ar takes the times of a server without speculation, which SGLang's log "
-                "and results of bench_serving and `vllm bench serve` have: " +
+                "--draft ar takes the times of a server without speculation, which logs of SGLang "
+                "and vLLM and results of bench_serving and `vllm bench serve` have: " +
                     file + " is none of them");
   }
 }

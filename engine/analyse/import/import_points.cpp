@@ -128,6 +128,18 @@ void set_concurrency(PointMeasurement& point, std::int64_t low, std::int64_t hig
   }
 }
 
+std::int64_t requests_range_end(std::int64_t requests) {
+  std::int64_t end = 1;
+  while (end < requests) {
+    end *= 2;
+  }
+  return end;
+}
+
+std::int64_t requests_range_low(std::int64_t end) {
+  return end <= 2 ? end : end / 2 + 1;
+}
+
 void add_points(ImportedPoints& to, ImportedPoints from) {
   std::move(from.points.begin(), from.points.end(), std::back_inserter(to.points));
   to.rows_taken += from.rows_taken;

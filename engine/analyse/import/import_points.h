@@ -79,6 +79,10 @@ AcceptanceMeasurement acceptance_of_mean(double accepted_per_step, std::int64_t 
 std::int64_t context_of(const ImportText& input, std::optional<double> shown_tokens);
 // Requests at a time, from `low` to `high`: a part of the point's regime where there were several.
 void set_concurrency(PointMeasurement& point, std::int64_t low, std::int64_t high);
+// Requests at a time are distinguished by doubling ranges: 1, 2, 3 to 4, 5 to 8 ... The end of the
+// range of so many, and the fewest of a range.
+std::int64_t requests_range_end(std::int64_t requests);
+std::int64_t requests_range_low(std::int64_t end);
 // Takes over points, rows, remarks (each once) and what was left out.
 void add_points(ImportedPoints& to, ImportedPoints from);
 

@@ -15,13 +15,10 @@ struct Known {
   const char* advice;  // where none does
 };
 
-constexpr std::array<Known, 18> kKnown = {{
+constexpr std::array<Known, 17> kKnown = {{
     {RecordKind::kStepLog, "a log of steps in this project's own columns", "csv", ""},
     {RecordKind::kVllmPage, "a /metrics page of vLLM", "vllm", ""},
     {RecordKind::kVllmLog, "a log of a vLLM server", "vllm", ""},
-    {RecordKind::kVllmQuietLog, "a log of a vLLM server", nullptr,
-     "but no line of it begins with 'SpecDecoding metrics': the server did not speculate, or ran "
-     "with --disable-log-stats; its /metrics page has the counts"},
     {RecordKind::kVllmBench, "a result of `vllm bench serve`", "vllm", ""},
     {RecordKind::kVllmRequests, "responses with vLLM's metrics.speculative_decoding", "vllm", ""},
     {RecordKind::kSglangBench, "a result of SGLang's bench_speculative", "sglang", ""},
@@ -100,7 +97,7 @@ RecordKind text_kind(std::string_view text) {
        {" Serving Benchmark Result ", RecordKind::kServingSummary},
        {"vllm:spec_decode_", RecordKind::kVllmPage},
        {"vllm_spec_decode_", RecordKind::kVllmPage},
-       {"Avg generation throughput:", RecordKind::kVllmQuietLog},
+       {"Avg generation throughput:", RecordKind::kVllmLog},
        {"sglang:", RecordKind::kSglangPage},
        {"trtllm_", RecordKind::kTrtllmPage}}};
   for (const Mark& mark : kMarks) {

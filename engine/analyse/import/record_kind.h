@@ -11,7 +11,6 @@ enum class RecordKind {
   kStepLog,
   kVllmPage,
   kVllmLog,
-  kVllmQuietLog,  // without a line about drafts
   kVllmBench,
   kVllmRequests,
   kSglangBench,

@@ -29,20 +29,12 @@ std::optional<std::int64_t> setting(const LinePlace& place, const std::string& l
   return whole_number(place, name, *value, 1, kMaxSetting);
 }
 
-// Lines of about as many requests, distinguished by doubling ranges: 1, 2, 3 to 4, 5 to 8 ...
+// Lines of about as many requests.
 struct Lines {
   double steps = 0.0, tokens = 0.0;              // of all requests
   double context = 0.0, context_requests = 0.0;  // tokens in the cache, and of how many requests
   std::vector<double> step_ns;
 };
-
-std::int64_t range_end(std::int64_t requests) {
-  std::int64_t end = 1;
-  while (end < requests) {
-    end *= 2;
-  }
-  return end;
-}
 
 class DecodeLog {
  public:
@@ -71,7 +63,7 @@ class DecodeLog {
     }
     checked(place, "accept len", tokens, 1.0, 1e6);
     longest_ = std::max(longest_, tokens);
-    Lines& lines = groups_[range_end(requests)];
+    Lines& lines = groups_[requests_range_end(requests)];
     lines.steps += static_cast<double>(requests);
     lines.tokens += tokens * static_cast<double>(requests);
     add_context(place, line, requests, lines);
@@ -155,7 +147,7 @@ class DecodeLog {
     const std::optional<double> context = lines.context_requests > 0.0
                                               ? lines.context / lines.context_requests
                                               : std::optional<double>();
-    const std::int64_t fewest = end <= 2 ? end : end / 2 + 1;
+    const std::int64_t fewest = requests_range_low(end);
     if (!plain_) {
       out.points.push_back(imported_acceptance(
           strategy, context_of(input, context),

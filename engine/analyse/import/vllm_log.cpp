@@ -1,4 +1,6 @@
-// A log of a vLLM server: its lines about drafts, one an interval. README.md has their wordings.
+// A log of a vLLM server: its lines about drafts, one an interval, each after the line of what its
+// engine did meanwhile (by LoggingStatLogger of 0.33.0: the tokens that it gave a second and the
+// requests that ran at the end). README.md has their wordings.
 #include <algorithm>
 #include <cmath>
 
@@ -12,11 +14,15 @@ namespace {
 constexpr const char* kCurrent = "SpecDecoding metrics:";
 constexpr const char* kOld = "Speculative metrics:";  // the V0 engine's, counts since its start
 constexpr const char* kRunning = "Running:";
+constexpr const char* kThroughput = "Avg generation throughput:";
+constexpr double kMaxTokensPerSecond = 1e12;
 constexpr std::int64_t kMostTokens = 1'000'000'000'000;
 constexpr std::int64_t kMaxRequests = 1 << 20;
 constexpr std::int64_t kMaxPositions = 255;
 // Rates have three digits and lengths two, so that what follows from them is as coarse.
 constexpr double kDigits = 0.02;
+constexpr double kWhole = 0.97;
+constexpr double kNsPerSecond = 1e9;
 
 std::int64_t count_after(const LinePlace& place, const std::string& line, const char* label) {
   const std::optional<std::string> value = value_after(line, label);
@@ -83,6 +89,11 @@ class Interval {
   double accepted_per_step() const {
     return 1.0 + static_cast<double>(accepted_) / static_cast<double>(drafts());
   }
+  // Nearly every draft had every position, so that the steps were of that chain.
+  bool is_whole() const {
+    return static_cast<double>(drafted_) >=
+           kWhole * static_cast<double>(positions_) * static_cast<double>(drafts());
+  }
   std::int64_t drafts() const {
     const double whole = static_cast<double>(drafted_) / static_cast<double>(positions_);
     double sum = 0.0;
@@ -123,6 +134,68 @@ class Interval {
   std::optional<double> mean_;
 };
 
+// What an engine did in an interval, as its line says.
+struct EngineLine {
+  std::int64_t requests = 0;  // of each engine, where the line is of several; 0: none ran
+  double tokens_per_s = 0.0;  // of each engine
+  bool steady = false;        // as many ran when the interval began, by doubling ranges
+};
+
+// Lines of one engine, or of all that are written as one: "Engine 000", "2 Engines Aggregated".
+class EngineLines {
+ public:
+  EngineLine read(const LinePlace& place, const std::string& line) {
+    const std::string name = name_of(line);
+    const double engines = static_cast<double>(engines_of(name));
+    EngineLine out;
+    const std::string running = value_after(line, kRunning).value_or("");
+    const double requests = decimal_number(place, "Running", running, 0.0, kMaxRequests);
+    out.requests = std::llround(std::ceil(requests / engines));
+    if (const std::optional<std::string> rate = value_after(line, kThroughput)) {
+      out.tokens_per_s =
+          decimal_number(place, "Avg generation throughput", *rate, 0.0, kMaxTokensPerSecond) /
+          engines;
+    }
+    const auto before = last_.find(name);
+    out.steady = before != last_.end() && out.requests > 0 &&
+                 requests_range_end(before->second) == requests_range_end(out.requests);
+    last_[name] = out.requests;
+    return out;
+  }
+
+ private:
+  static std::string name_of(const std::string& line) {
+    const std::size_t end = line.find(": Avg ");
+    const std::size_t engine = line.rfind("Engine", end);
+    if (end == std::string::npos || engine == std::string::npos) {
+      return "";
+    }
+    const std::size_t number = line.find_last_not_of("0123456789 ", engine - 1);
+    return engine == 0
+               ? line.substr(0, end)
+               : line.substr(number == std::string::npos ? 0 : number + 1, end - number - 1);
+  }
+  // "2 Engines Aggregated" speaks of two.
+  static std::int64_t engines_of(const std::string& name) {
+    std::int64_t engines = 0;
+    const std::size_t digit = name.find_first_not_of(' ');
+    for (std::size_t i = digit; i < name.size() && name[i] >= '0' && name[i] <= '9'; ++i) {
+      engines = std::min(kMaxRequests, 10 * engines + (name[i] - '0'));
+    }
+    return std::max<std::int64_t>(1, engines);
+  }
+
+  std::map<std::string, std::int64_t> last_;  // requests
+};
+
+// What is known of a chain at about as many requests.
+struct ChainLines {
+  ChainCounts counts;
+  std::int64_t steps = 0;  // of lines without rates
+  double tokens = 0.0;
+  std::vector<double> step_ns;
+};
+
 class ServerLog {
  public:
   explicit ServerLog(const ImportText& input) : input_(input) {}
@@ -132,66 +205,134 @@ class ServerLog {
       take_interval(place, line);
     } else if (line.find(kOld) != std::string::npos) {
       old_ = {place, line};
-    } else if (const std::optional<std::string> running = value_after(line, kRunning)) {
-      take_requests(*running);
+    } else if (value_after(line, kRunning)) {
+      take_engine(engines_.read(place, line));
     }
   }
 
   ImportedPoints points() {
     ImportedPoints out;
-    for (const auto& [positions, counts] : chains_) {
-      add_points(out, chain_points(counts, input_, context_of(input_, {}), input_.file));
-    }
-    if (without_rates_.steps > 0) {
-      out.points.push_back(imported_acceptance(
-          strategy_of({.file = input_.file, .line = 1}, input_.attention, *input_.draft),
-          context_of(input_, {}),
-          acceptance_of_mean(without_rates_.tokens / static_cast<double>(without_rates_.steps),
-                             without_rates_.steps)));
+    for (const auto& [key, lines] : chains_) {
+      add_chain(key, lines, out);
     }
     if (out.points.empty() && old_) {
       out.points.push_back(old_point());
+      set_concurrency(out.points.back(), fewest_, most_);
       rows_ = 1;
     }
-    for (PointMeasurement& point : out.points) {
-      set_concurrency(point, fewest_, most_);
-    }
+    check_points(out);
     out.rows_taken = rows_;
     if (idle_ > 0) {
       out.left_out["intervals that drafted nothing"] = idle_;
     }
-    out.remarks.insert(out.remarks.begin(),
-                       "acceptance lengths count the bonus token, in the log as in the points; "
-                       "accepted tokens there do not");
+    if (unsteady_ > 0) {
+      out.remarks.push_back(std::to_string(unsteady_) +
+                            " intervals in which the requests that ran changed give no time");
+    }
+    if (timed_) {
+      out.remarks.push_back(
+          "a step took requests x acceptance length / generation throughput, which counts prefills "
+          "in between: the median of the intervals is the one to trust");
+    }
+    if (!input_.is_plain()) {
+      out.remarks.insert(out.remarks.begin(),
+                         "acceptance lengths count the bonus token, in the log as in the points; "
+                         "accepted tokens there do not");
+    }
     return out;
   }
 
  private:
+  using Key = std::pair<std::int64_t, std::int64_t>;  // positions; requests' range, 0: not said
+
   void take_interval(const LinePlace& place, const std::string& line) {
+    const EngineLine engine = std::exchange(engine_, {});
     if (count_after(place, line, "Drafted:") == 0) {
       idle_ += 1;
       return;
     }
+    if (input_.is_plain()) {
+      place.refuse("counts drafts, so the server speculated: leave --draft ar out");
+    }
     const Interval interval(place, line, input_);
+    ChainLines& lines = chains_[{interval.positions(), range_of(engine)}];
     if (interval.has_rates()) {
-      chains_[interval.positions()].add(interval.counts());
+      lines.counts.add(interval.counts());
     } else {
-      without_rates_.steps += interval.drafts();
-      without_rates_.tokens +=
-          interval.accepted_per_step() * static_cast<double>(interval.drafts());
+      lines.steps += interval.drafts();
+      lines.tokens += interval.accepted_per_step() * static_cast<double>(interval.drafts());
+    }
+    if (interval.is_whole()) {
+      take_time(engine, interval.accepted_per_step(), lines);
     }
     rows_ += 1;
   }
-  void take_requests(const std::string& running) {
-    std::int64_t requests = 0;
-    for (const char c : running) {
-      requests =
-          c >= '0' && c <= '9' && requests < kMaxRequests ? 10 * requests + (c - '0') : requests;
+  void take_engine(const EngineLine& engine) {
+    if (engine.requests > 0) {
+      fewest_ = fewest_ == 0 ? engine.requests : std::min(fewest_, engine.requests);
+      most_ = std::max(most_, engine.requests);
     }
-    if (requests > 0) {
-      fewest_ = fewest_ == 0 ? requests : std::min(fewest_, requests);
-      most_ = std::max(most_, requests);
+    engine_ = engine;
+    if (input_.is_plain() && engine.requests > 0 && engine.tokens_per_s > 0.0) {
+      rows_ += 1;
+      if (engine.steady) {
+        take_time(engine, 1.0, chains_[{0, range_of(engine)}]);
+      } else {
+        unsteady_ += 1;
+      }
     }
+  }
+  void take_time(const EngineLine& engine, double tokens, ChainLines& lines) {
+    if (engine.requests == 0 || engine.tokens_per_s <= 0.0) {
+      return;
+    }
+    if (!engine.steady) {
+      unsteady_ += 1;
+      return;
+    }
+    timed_ = true;
+    lines.step_ns.push_back(kNsPerSecond * tokens * static_cast<double>(engine.requests) /
+                            engine.tokens_per_s);
+  }
+  static std::int64_t range_of(const EngineLine& engine) {
+    return engine.requests > 0 ? requests_range_end(engine.requests) : 0;
+  }
+  void add_chain(const Key& key, const ChainLines& lines, ImportedPoints& out) const {
+    const auto [positions, range] = key;
+    const std::size_t first = out.points.size();
+    const std::int64_t context_len = context_of(input_, {});
+    const DraftChoice chain =
+        lines.counts.drafts > 0 ? DraftChoice{positions, 1, positions + 1} : *input_.draft;
+    const Strategy strategy =
+        strategy_of({.file = input_.file, .line = 1}, input_.attention, chain);
+    if (lines.counts.drafts > 0) {
+      add_points(out, chain_points(lines.counts, input_, context_len, input_.file));
+    }
+    if (lines.steps > 0) {
+      out.points.push_back(imported_acceptance(
+          strategy, context_len,
+          acceptance_of_mean(lines.tokens / static_cast<double>(lines.steps), lines.steps)));
+    }
+    if (!lines.step_ns.empty()) {
+      out.points.push_back(imported_step(strategy, context_len, lines.step_ns));
+    }
+    for (std::size_t i = first; i < out.points.size(); ++i) {
+      set_concurrency(out.points[i], range == 0 ? fewest_ : requests_range_low(range),
+                      range == 0 ? most_ : range);
+    }
+  }
+  void check_points(const ImportedPoints& out) const {
+    if (!out.points.empty() || idle_ > 0) {
+      return;
+    }
+    throw Error(ExitCode::kBadInput,
+                input_.file +
+                    (input_.is_plain()
+                         ? ": has no interval with 'Avg generation throughput' in which as many "
+                           "requests ran from its beginning to its end, so no step was timed"
+                         : ": is a log of a vLLM server, but no line of it begins with "
+                           "'SpecDecoding metrics': the server did not speculate (--draft ar takes "
+                           "its times as plain decoding's), or ran with --disable-log-stats"));
   }
   // Its accepted tokens are of each position on its own, so that the emitted ones count.
   PointMeasurement old_point() const {
@@ -211,15 +352,13 @@ class ServerLog {
                                acceptance_of_mean(std::max(1.0, length), steps));
   }
 
-  struct Means {
-    std::int64_t steps = 0;
-    double tokens = 0.0;
-  };
   const ImportText& input_;
-  std::map<std::int64_t, ChainCounts> chains_;  // by positions
-  Means without_rates_;
+  std::map<Key, ChainLines> chains_;
+  EngineLines engines_;
+  EngineLine engine_;  // of the line just before, until an interval has taken it
   std::optional<std::pair<LinePlace, std::string>> old_;  // the last one holds all before it
-  std::int64_t rows_ = 0, idle_ = 0, fewest_ = 0, most_ = 0;
+  std::int64_t rows_ = 0, idle_ = 0, unsteady_ = 0, fewest_ = 0, most_ = 0;
+  bool timed_ = false;
 };
 
 }  // namespace

@@ -66,12 +66,18 @@ std::vector<Sample> samples() {
              "position=\"0\"} 600.0\n"
              "vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",model_name=\"m\","
              "position=\"1\"} 300.0\n"),
+      sample("vllm plain log", "vllm",
+             "Engine 000: Avg generation throughput: 340.0 tokens/s, Running: 4 reqs, Waiting: 0\n"
+             "Engine 000: Avg generation throughput: 345.0 tokens/s, Running: 4 reqs, Waiting: 0\n",
+             "ar"),
       sample(
           "vllm log", "vllm",
+          "Engine 000: Avg generation throughput: 330.0 tokens/s, Running: 4 reqs\n"
+          "Engine 000: Avg generation throughput: 340.0 tokens/s, Running: 4 reqs\n"
           "SpecDecoding metrics: Mean acceptance length: 2.40, Accepted throughput: 140.00 "
           "tokens/s, Drafted throughput: 300.00 tokens/s, Accepted: 1400 tokens, Drafted: 3000 "
           "tokens, Per-position acceptance rate: 0.700, 0.450, 0.250, Avg Draft acceptance rate: "
-          "46.7%\nEngine 000: Avg generation throughput: 340.0 tokens/s, Running: 4 reqs\n"),
+          "46.7%\n"),
       sample("vllm bench", "vllm",
              R"({"endpoint_type": "openai", "max_concurrency": 4, "completed": 8,)"
              R"("total_input_tokens": 16000, "total_output_tokens": 800, "median_tpot_ms": 6.5,)"

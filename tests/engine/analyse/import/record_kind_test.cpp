@@ -39,7 +39,8 @@ TEST_CASE("a record of another format says which one reads it, or what to give i
   is("vllm:spec_decode_num_drafts 3\n", "sglang",
      "a /metrics page of vLLM: --format vllm reads it");
   is("INFO SpecDecoding metrics: x\n", "csv", "a log of a vLLM server: --format vllm");
-  is("INFO Avg generation throughput: 3 tokens/s\n", "vllm", "did not speculate");
+  is("INFO Avg generation throughput: 3 tokens/s\n", "sglang",
+     "a log of a vLLM server: --format vllm");
   is("[2026-01-02 10:00:00] Decode batch, #running-req: 1\n", "vllm", "--format sglang");
   is("sglang:spec_accept_length{} 2.5\n", "sglang", "'Decode batch' lines");
   is("trtllm_spec_decode_acceptance_length 2\n", "trtllm", "enable_iter_perf_stats");

@@ -14,6 +14,18 @@ const std::string kLine =
     "Drafted throughput: 300.00 tokens/s, Accepted: 1400 tokens, Drafted: 3000 tokens, "
     "Per-position acceptance rate: 0.700, 0.450, 0.250, Avg Draft acceptance rate: 46.7%\n";
 
+// What an engine did in the interval of which the next line speaks.
+std::string engine_line(const std::string& engine, double tokens_per_s, int requests) {
+  return kHead + engine + ": Avg prompt throughput: 12.0 tokens/s, Avg generation throughput: " +
+         std::to_string(tokens_per_s) + " tokens/s, Running: " + std::to_string(requests) +
+         " reqs, Waiting: 0 reqs, GPU KV cache usage: 1.2%, Prefix cache hit rate: 0.0%\n";
+}
+
+ImportedPoints read_plain(const std::string& text) {
+  return read_vllm_log(
+      {.file = "its.name", .text = text, .context_len = 2048, .draft = DraftChoice{}});
+}
+
 }  // namespace
 
 TEST_CASE("intervals of a log are summed") {
@@ -40,12 +52,67 @@ TEST_CASE("colours, idle intervals and the requests at a time of a log are read 
       "\x1B[1;36m(EngineCore)\x1B[0;0m INFO Engine 000: Avg generation throughput: 9.0 tokens/s, "
       "Running: 3 reqs, Waiting: 0 reqs\n"
       "\x1B[32m" +
-          kLine + "INFO Engine 000: Running: 5 reqs, Waiting: 0 reqs\n" + kHead +
+          kLine + "INFO Engine 000: Avg generation throughput: 9.0 tokens/s, Running: 5 reqs\n" +
+          kHead +
           "SpecDecoding metrics: Draft acceptance rate: nan%, Accepted: 0 tokens, Drafted: 0 "
           "tokens\n");
-  CHECK(read.points.at(0).key.regime == "concurrency 3 to 5");
+  REQUIRE(read.points.size() == 1);  // no time: nothing says how many ran when it began
+  CHECK(read.points.at(0).key.regime == "concurrency 3 to 4");
   CHECK(read.left_out ==
         std::map<std::string, std::int64_t>{{"intervals that drafted nothing", 1}});
+}
+
+TEST_CASE("a step's time follows from requests, length and throughput where the load was steady") {
+  const ImportedPoints read = read_with(
+      read_vllm_log, engine_line("Engine 000", 100.0, 4) + kLine +      // began with none
+                         engine_line("Engine 000", 320.0, 4) + kLine +  // 4 x 2.4 / 320 s
+                         engine_line("Engine 000", 240.0, 3) + kLine +  // 3 x 2.4 / 240 s
+                         engine_line("Engine 000", 500.0, 9) + kLine);  // more came meanwhile
+  REQUIRE(read.points.size() == 3);
+  CHECK(read.points[0].key.regime == "concurrency 3 to 4");
+  CHECK(read.points[0].acceptance->steps == 3000);
+  CHECK(read.points[1].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[1].key.regime == "concurrency 3 to 4");
+  REQUIRE(read.points[1].time_ns.size() == 2);
+  CHECK(read.points[1].time_ns[0] == Approx(30e6));
+  CHECK(read.points[1].time_ns[1] == Approx(30e6));
+  CHECK(read.points[2].key.regime == "concurrency 9 to 16");
+  CHECK(read.points[2].time_ns.empty());
+  CHECK(test::contains(read.remarks.at(1), "2 intervals in which the requests that ran changed"));
+  CHECK(test::contains(read.remarks.at(2), "counts prefills in between"));
+}
+
+TEST_CASE("engines side by side have each their own load, and an aggregate is shared among them") {
+  const std::string one = engine_line("Engine 000", 80.0, 1) + kLine;
+  const std::string two = engine_line("Engine 001", 200.0, 2) + kLine;
+  const ImportedPoints read = read_with(read_vllm_log, one + two + one + two);
+  REQUIRE(read.points.size() == 4);
+  CHECK(read.points[1].time_ns.at(0) == Approx(30e6));
+  CHECK(read.points[3].time_ns.at(0) == Approx(24e6));
+  const std::string both = engine_line("2 Engines Aggregated", 480.0, 4) + kLine;
+  const ImportedPoints sum = read_with(read_vllm_log, both + both);
+  REQUIRE(sum.points.size() == 2);
+  CHECK(sum.points[1].key.regime == "concurrency 2");
+  CHECK(sum.points[1].time_ns.at(0) == Approx(20e6));  // 2 x 2.4 / 240 s
+}
+
+TEST_CASE("a log without speculation gives plain decoding's times where that is stated") {
+  const std::string quiet = engine_line("Engine 000", 100.0, 1) +
+                            engine_line("Engine 000", 80.0, 1) + engine_line("Engine 000", 0.0, 0);
+  const ImportedPoints read = read_plain(quiet);
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].key.strategy == "dense/ar");
+  CHECK(read.points[0].time_ns == std::vector<double>{1e9 / 80.0});
+  CHECK(!read.points[0].acceptance);
+  test::check_refusals(read_vllm_log, {{quiet, "--draft ar takes its times as plain decoding's"}});
+  test::check_refusals(
+      [](const ImportText& input) {
+        ImportText plain = input;
+        plain.draft = DraftChoice{};
+        return read_vllm_log(plain);
+      },
+      {{quiet + kLine, "leave --draft ar out"},
+       {engine_line("Engine 000", 100.0, 1), "so no step was timed"}});
 }
 
 TEST_CASE("drafts that a log shows to be cut short are said to be") {

@@ -1,12 +1,16 @@
 // Files for serving engines through the engines' own readers (fetch_engine_readers.sh brings them):
 // every batch gets the length that the schedule chose, and no key is unknown.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 
+#include "engine/analyse/serve/planned_schedule.h"
 #include "engine/analyse/serve/serving_deployment.h"
 #include "engine/io/atomic_file.h"
 #include "tests/end_to_end/command.h"
+#include "tests/engine/analyse/serve/planned_case.h"
 #include "tests/engine/analyse/serve/serving_case.h"
 
 using namespace versieve;
@@ -41,7 +45,27 @@ ServingSchedule falling_schedule() {
   return server.schedule();
 }
 
-void check_read(const char* format, const std::string& needs) {
+std::int64_t falling_length(std::int64_t requests) {
+  return requests == 1 ? 5 : requests <= 4 ? 3 : requests <= 8 ? 1 : 0;
+}
+
+// The longest gain among plain decoding and chains, in the cell of so many requests: beyond the
+// last cell, nothing was planned and nothing is drafted.
+std::int64_t chosen_length(const ServingSchedule& schedule, std::int64_t context,
+                           std::int64_t requests) {
+  for (const ServingCell& cell : schedule.cells) {
+    if (cell.context_low < context && context <= cell.context_high &&
+        cell.requests_low <= requests && requests <= cell.requests_high) {
+      const auto best = std::find_if(cell.choices.begin(), cell.choices.end(),
+                                     [](const ServingChoice& c) { return c.draft.width <= 1; });
+      return best == cell.choices.end() ? 0 : best->draft.levels();
+    }
+  }
+  return 0;
+}
+
+void check_read(const char* format, const std::string& needs, const ServingSchedule& schedule,
+                const std::function<std::int64_t(std::int64_t)>& expected) {
   if (!std::filesystem::exists(readers() + "/" + needs)) {
     std::printf(
         "SKIPPED: %s is not there: tests/engine/analyse/serve/fetch_engine_readers.sh says "
@@ -50,9 +74,9 @@ void check_read(const char* format, const std::string& needs) {
     return;
   }
   const TempFolder folder;
-  const ServingFiles files =
-      serving_files(falling_schedule(), format,
-                    {.draft_model = "/d", .tiers_file = (folder / "s.tiers.json").string()});
+  const ServingFiles files = serving_files(
+      schedule, format,
+      {.context = 1000, .draft_model = "/d", .tiers_file = (folder / "s.tiers.json").string()});
   write_file_atomically(folder / "s.yaml", files.settings);
   if (!files.tiers.empty()) {
     write_file_atomically(folder / "s.tiers.json", files.tiers);
@@ -67,18 +91,26 @@ void check_read(const char* format, const std::string& needs) {
   for (const auto& [batch, length] : lengths.items()) {
     const int requests = std::stoi(batch);
     CAPTURE(requests);
-    CHECK(length == (requests == 1 ? 5 : requests <= 4 ? 3 : requests <= 8 ? 1 : 0));
+    CHECK(length == expected(requests));
   }
+}
+
+// Of a server's own evidence, and of a planner table.
+void check_both(const char* format, const std::string& needs) {
+  check_read(format, needs, falling_schedule(), falling_length);
+  const ServingSchedule planned = planned_schedule(planned_table());
+  check_read(format, needs, planned,
+             [&](std::int64_t requests) { return chosen_length(planned, 1000, requests); });
 }
 
 }  // namespace
 
 TEST_CASE("vLLM's reader takes the schedule and drafts what it says") {
-  check_read("vllm", "vllm/v1/spec_decode/dynamic/utils.py");
+  check_both("vllm", "vllm/v1/spec_decode/dynamic/utils.py");
 }
 TEST_CASE("SGLang's reader takes the tiers and drafts what they say") {
-  check_read("sglang", "sglang/srt/speculative/adaptive_spec_params.py");
+  check_both("sglang", "sglang/srt/speculative/adaptive_spec_params.py");
 }
 TEST_CASE("TensorRT-LLM's reader takes the schedule and drafts what it says") {
-  check_read("trtllm", "tensorrt_llm/llm_args.py");
+  check_both("trtllm", "tensorrt_llm/llm_args.py");
 }

@@ -7,9 +7,8 @@
 
 #include "engine/analyse/serve/serving_deployment.h"
 #include "engine/analyse/serve/serving_file.h"
-#include "model/plan/concurrency.h"
 #include "model/words/error.h"
-#include "tests/support/planned.h"
+#include "tests/engine/analyse/serve/planned_case.h"
 #include "tests/support/temp_folder.h"
 
 using namespace versieve;
@@ -17,16 +16,8 @@ using namespace versieve::engine;
 
 namespace {
 
-PlanTable made(PlanOptions options = {}) {
-  options.buckets = {{0, 4096}, {4096, 8192}};
-  options.schedules = {"F*"};
-  options.concurrency = {1, 8, 64};
-  return plan(synthetic::fitted_by_hand(0.8, 0.9, true), hardware_by_key("h200-sxm"),
-              named_llm_shape("nsa-1b"), options);
-}
-
 const PlanTable& table() {
-  static const PlanTable once = made({.classes = {PrecisionClass::kStrict}});
+  static const PlanTable once = test::planned_table();
   return once;
 }
 
@@ -80,7 +71,8 @@ TEST_CASE("what no schedule is made of is refused with the reason") {
   PlanTable own_model = table();
   own_model.draft_is_model = true;
   CHECK_THROWS_AS(planned_schedule(own_model), Error);
-  CHECK_THROWS_AS(planned_schedule(made({.classes = {PrecisionClass::kApproxOnly}})), Error);
+  CHECK_THROWS_AS(planned_schedule(test::planned_table({.classes = {PrecisionClass::kApproxOnly}})),
+                  Error);
 }
 
 TEST_CASE("requests beyond what memory holds are in no cell") {
