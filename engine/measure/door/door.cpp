@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "engine/measure/door/family.h"
+#include "engine/measure/door/paged_keys.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -72,6 +73,22 @@ std::string bracketed(const DoorTensor& tensor) {
   return std::string("[") + tensor.shape + "]";
 }
 
+template <class T, std::size_t N>
+std::vector<T> with_pages(const DoorFamily& family, std::span<const T> own,
+                          const std::array<T, N>& paged) {
+  std::vector<T> all(own.begin(), own.end());
+  if (takes_pages(family)) {
+    all.insert(all.end(), paged.begin(), paged.end());
+  }
+  return all;
+}
+std::vector<DoorTensor> inputs_of(const DoorFamily& family) {
+  return with_pages(family, family.inputs, kPagedInputs);
+}
+std::vector<DoorKey> keys_of(const DoorFamily& family) {
+  return with_pages(family, family.metadata, kPagedKeys);
+}
+
 json tensors_json(std::span<const DoorTensor> tensors) {
   json list = json::array();
   for (const DoorTensor& tensor : tensors) {
@@ -85,12 +102,12 @@ json tensors_json(std::span<const DoorTensor> tensors) {
 
 json family_json(const DoorFamily& family) {
   json keys = json::array();
-  for (const DoorKey& key : family.metadata) {
+  for (const DoorKey& key : keys_of(family)) {
     keys.push_back({{"name", key.name}, {"meaning", key.meaning}});
   }
   return {{"family", family.name},
           {"variants", variant_names(family)},
-          {"tensors", tensors_json(family.inputs)},
+          {"tensors", tensors_json(inputs_of(family))},
           {"metadata", keys},
           {"outputs", tensors_json(family.outputs)}};
 }
@@ -108,8 +125,8 @@ std::string family_text(const DoorFamily& family) {
   for (const std::string& name : variant_names(family)) {
     text += " " + name;
   }
-  text += "\n" + tensors_text("in", family.inputs) + "  metadata:";
-  for (const DoorKey& key : family.metadata) {
+  text += "\n" + tensors_text("in", inputs_of(family)) + "  metadata:";
+  for (const DoorKey& key : keys_of(family)) {
     text += std::string(" ") + key.name;
   }
   return text + "\n" + tensors_text("out", family.outputs);
@@ -137,6 +154,9 @@ DoorRequest door_request(const std::string& family, const std::string& variant,
 }
 
 TensorSet door_results(SafetensorsFile file, const DoorRequest& request) {
+  if (takes_pages(*request.family)) {
+    file = with_contiguous_keys(std::move(file));
+  }
   DoorInput input(std::move(file));
   return request.family->run(input, request);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/judges.h"
+#include "engine/measure/door/paged_keys.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -30,6 +31,11 @@ const Judge& judge_of(const DoorFamily& family) {
                                     family.name);
 }
 
+SafetensorsFile input_file(const DoorRequest& request) {
+  SafetensorsFile file = SafetensorsFile::read(request.in);
+  return takes_pages(*request.family) ? with_contiguous_keys(std::move(file)) : file;
+}
+
 }  // namespace
 
 const char* name_of(JudgedAs verdict) {
@@ -53,7 +59,7 @@ Judgement judge_answers(const DoorRequest& request, const std::filesystem::path&
   if (request.backend != DoorBackend::kCpu) {
     throw Error(ExitCode::kUsage, "--judge computes on the CPU: leave --backend cuda out");
   }
-  DoorInput input(SafetensorsFile::read(request.in));
+  DoorInput input(input_file(request));
   DoorInput answers(SafetensorsFile::read(against));
   Judgement out = judge.judge(input, answers, request);
   out.json["family"] = request.family->name;
