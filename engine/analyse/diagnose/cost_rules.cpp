@@ -28,6 +28,11 @@ double microseconds(const PointMeasurement& m) {
   return 1e-3 * median(m.time_ns).value_or(0.0);
 }
 
+// One where nobody said.
+RequestRange requests_at(const PointMeasurement& m) {
+  return requests_of(m.key.regime).value_or(RequestRange{});
+}
+
 const PointMeasurement* plain_step(const std::vector<PointMeasurement>& steps,
                                    const PointMeasurement& beside) {
   const Strategy own = Strategy::parse(beside.key.strategy);
@@ -36,7 +41,7 @@ const PointMeasurement* plain_step(const std::vector<PointMeasurement>& steps,
     if (!s.draft.speculates() && s.attention == own.attention && s.form == own.form &&
         !m.time_ns.empty() && m.key.context_len == beside.key.context_len &&
         m.key.dtype == beside.key.dtype && m.key.launch == beside.key.launch &&
-        requests_of(m.key.regime) == requests_of(beside.key.regime)) {
+        requests_at(m) == requests_at(beside)) {
       return &m;
     }
   }
@@ -136,21 +141,27 @@ Finding step_cost(const DiagnosisInput& input) {
 }
 
 Finding batch_crossover(const DiagnosisInput& input) {
-  std::int64_t nodes = 0;
+  std::int64_t nodes = 0, most = 1;
   for (const AcceptanceModel::Measured& m : input.evidence.tuples) {
     nodes = std::max(nodes, m.draft.nodes);
   }
+  for (const PointMeasurement& m : input.steps) {
+    most = std::max(most, requests_at(m).high);
+  }
+  const std::string times =
+      most == 1 ? "times are of one request at a time"
+                : formatted("times reach %lld requests at a time", static_cast<long long>(most));
   if (input.hardware == nullptr || nodes == 0) {
-    return {"batch", Verdict::kNotJudged,
-            "times are of one request at a time, and of no machine in the catalogue", ""};
+    return {"batch", Verdict::kNotJudged, times + ", and are of no machine in the catalogue", ""};
   }
   const double rows = crossover_rows(*input.hardware);
   const double requests = crossover_requests(*input.hardware, nodes);
   return {"batch", Verdict::kNote,
-          formatted("times are of one request at a time; on %s products of weights turn from "
-                    "bandwidth to arithmetic at %.0f rows, so %lld nodes a request cost time of "
-                    "their own from %.1f requests on",
-                    input.hardware->name.c_str(), rows, static_cast<long long>(nodes), requests),
+          times + formatted("; on %s products of weights turn from bandwidth to arithmetic at %.0f "
+                            "rows, so %lld nodes a request cost time of their own from %.1f "
+                            "requests on",
+                            input.hardware->name.c_str(), rows, static_cast<long long>(nodes),
+                            requests),
           "Larger batches want fewer nodes"};
 }
 

@@ -123,7 +123,7 @@ std::int64_t context_of(const ImportText& input, std::optional<double> shown_tok
 }
 
 void set_concurrency(PointMeasurement& point, std::int64_t low, std::int64_t high) {
-  if (high > 1) {
+  if (high >= 1) {
     point.key.regime = text_of(RequestRange{low, high});
   }
 }

@@ -77,7 +77,7 @@ AcceptanceMeasurement acceptance_of_mean(double accepted_per_step, std::int64_t 
 // What was stated, else what the source shows (tokens, rounded up to a multiple of 1,024). Throws
 // Error(kUsage) where neither is there.
 std::int64_t context_of(const ImportText& input, std::optional<double> shown_tokens);
-// Requests at a time, from `low` to `high`: a part of the point's regime where there were several.
+// Requests at a time, from `low` to `high`: a part of the point's regime; 0: nobody said.
 void set_concurrency(PointMeasurement& point, std::int64_t low, std::int64_t high);
 // Requests at a time are distinguished by doubling ranges: 1, 2, 3 to 4, 5 to 8 ... The end of the
 // range of so many, and the fewest of a range.

@@ -51,7 +51,7 @@ TEST_CASE("a run says that it was imported, from what, and what was stated") {
   CHECK(configuration["rows_left_out"].empty());
   REQUIRE(run.points.size() == 1);
   CHECK(run.points[0].key.model == "pair-7b");
-  CHECK(run.points[0].key.regime == "code");
+  CHECK(run.points[0].key.regime == "code, concurrency 1");
   CHECK(run.points[0].key.split.empty());
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("rows of larger batches are acceptance and times at that concurrency")
   CHECK(read.rows_taken == 3);
   CHECK(read.left_out.empty());
   REQUIRE(read.points.size() == 6);
-  CHECK(read.points[0].key.regime.empty());
+  CHECK(read.points[0].key.regime == "concurrency 1");
   CHECK(read.points[1].key.workload == WorkloadKind::kStep);
   CHECK(read.points[2].key.regime == "concurrency 4");
   CHECK(read.points[2].acceptance->accepted_per_step == Approx(2.5));

@@ -41,7 +41,7 @@ TEST_CASE("a run of bench_serving is its server's tree at its concurrency") {
   CHECK(read.points[3].key.regime == "concurrency 16");
   CHECK(read.points[0].key.strategy == "dense/d5k8n32/bfs/c1/F*");
   CHECK(read.points[0].key.context_len == 5120);  // 4,000 and half of 360, rounded up
-  CHECK(read.points[0].key.regime.empty());
+  CHECK(read.points[0].key.regime == "concurrency 1");
   CHECK(read.points[0].acceptance->steps == 1000);
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(3.6));
   CHECK(read.points[2].key.regime == "concurrency 16");

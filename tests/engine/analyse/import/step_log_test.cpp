@@ -62,7 +62,7 @@ TEST_CASE("steps of several requests at a time are acceptance and times apart") 
                                         "a,1000,nsa/d3k1n4/bfs/c1/F*,3,950,8\n"
                                         "a,1000,nsa/d3k1n4/bfs/c1/F*,4,,\n");
   REQUIRE(read.points.size() == 4);
-  CHECK(read.points[0].key.regime.empty());
+  CHECK(read.points[0].key.regime == "concurrency 1");
   CHECK(read.points[0].acceptance->steps == 2);
   CHECK(read.points[1].key.workload == WorkloadKind::kStep);
   CHECK(read.points[2].key.regime == "concurrency 8");
