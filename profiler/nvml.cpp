@@ -143,6 +143,17 @@ std::uint64_t GpuStateReader::clock_events() const {
   return impl_->device == nullptr ? 0 : clock_events_of(impl_->nvml, impl_->device);
 }
 
+std::optional<double> GpuStateReader::energy_j() const {
+  const auto call =
+      impl_->nvml.function<int(Device, unsigned long long*)>("nvmlDeviceGetTotalEnergyConsumption");
+  unsigned long long millijoules = 0;
+  if (impl_->device == nullptr || call == nullptr ||
+      call(impl_->device, &millijoules) != kSuccess) {
+    return std::nullopt;
+  }
+  return static_cast<double>(millijoules) / 1000.0;
+}
+
 bool is_throttled(std::uint64_t clock_events) {
   return (clock_events & (kHardwareSlowdown | kSoftwareThermal | kHardwareThermal | kPowerBrake)) !=
          0;

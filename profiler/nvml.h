@@ -33,6 +33,9 @@ class GpuStateReader {
   // None: no NVML, or it does not know the device.
   std::optional<GpuState> read() const;
   std::uint64_t clock_events() const;  // 0 without NVML
+  // What the GPU has taken since its driver was loaded; it is brought up to date some tens of times
+  // a second, so that a difference wants half a second. None: not told (before Volta, no NVML).
+  std::optional<double> energy_j() const;
 
  private:
   struct Impl;

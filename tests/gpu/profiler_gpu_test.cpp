@@ -1,6 +1,7 @@
 // The profiler on a real GPU: known kernels, known bytes, known order. Skips with a sentence where
 // there is no GPU; where counters are refused, checks that the refusal is the probe's.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 
 #include "model/words/error.h"
@@ -51,6 +52,28 @@ double value_of(const RangeSample& sample, const std::string& metric) {
 }
 
 }  // namespace
+
+TEST_CASE("energy grows by what power and time say") {
+  if (gpu_is_missing()) {
+    return;
+  }
+  const GpuStateReader reader(describe_gpu()->pci_bus_id);
+  const std::optional<double> before = reader.energy_j();
+  if (!before) {
+    WARN("skipped: this GPU does not tell its energy");
+    return;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  while (seconds() < 1.0) {
+    measure_cold_reads();
+  }
+  const double watts = (*reader.energy_j() - *before) / seconds();
+  CHECK(watts > 20.0);
+  CHECK(watts < 1.1 * reader.read()->power_limit_w.value_or(1000.0));
+}
 
 TEST_CASE("the environment describes the GPU") {
   if (gpu_is_missing()) {
