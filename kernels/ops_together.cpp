@@ -27,8 +27,8 @@ NsaVerifyParams<T> call_in_layer(const NsaStepParams<T>& step, std::size_t call,
   const std::int64_t refresh = refresh_layer(step.calls[call].schedule, layer);
   p.indices_in = refresh == layer ? nullptr : p.indices + refresh * step.indices_stride;
   p.indices += layer * step.indices_stride;
-  p.older_lists = layer > 0;             // a routing launch lies between
-  p.older_blocks = layer > refresh + 1;  // another reuse layer does
+  p.older_lists = layer > 0 && !step.keeps_rows_first;  // a routing launch lies between
+  p.older_blocks = layer > refresh + 1;                 // another reuse layer does
   return p;
 }
 

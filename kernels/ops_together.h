@@ -28,6 +28,9 @@ struct NsaStepParams {
   const T *k = nullptr, *v = nullptr, *k_cmp = nullptr, *v_cmp = nullptr;
   const T *k_tree = nullptr, *v_tree = nullptr, *k_cmp_tree = nullptr, *v_cmp_tree = nullptr;
   std::int64_t indices_stride = 0;  // elements of `indices` between two layers
+  // Each layer's launches may follow at once those that write rows of its caches; else the caches
+  // are older than the layer before.
+  bool keeps_rows_first = false;
   std::vector<NsaStepCall<T>> calls;
 };
 

@@ -16,6 +16,7 @@
 #include "engine/io/atomic_file.h"
 #include "engine/io/shipped_data.h"
 #include "engine/measure/bench/batch_bench.h"
+#include "engine/measure/bench/prefill_bench.h"
 #include "engine/measure/bench/specattn_bench.h"
 #include "engine/measure/bench/step_bench.h"
 #include "engine/measure/bench/verify_bench.h"
@@ -37,7 +38,8 @@ struct Options {
   std::vector<std::string> texts;     // the same
   std::optional<std::int64_t> yield;  // the same, and batch
   bool others = false;                // the same
-  std::vector<std::int64_t> queries, contexts, requests;
+  bool dense = false;                 // prefill
+  std::vector<std::int64_t> queries, contexts, requests, rows;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
   std::int64_t samples = 31;
@@ -198,6 +200,28 @@ Answer bench_batch(const Options& options) {
           .text = engine::batch_bench_text(bench)};
 }
 
+engine::PrefillBenchOptions prefill_options(const Options& options) {
+  engine::PrefillBenchOptions out;
+  out.geometry = options.geometry;
+  out.dense = options.dense;
+  take(options.contexts, out.prompts);
+  take(options.rows, out.rows);
+  out.samples = options.samples;
+  out.on_gpu = options.on_gpu();
+  out.threads = options.cpu_threads();
+  return out;
+}
+
+Answer bench_prefill(const Options& options) {
+  const engine::PrefillBench bench =
+      engine::bench_prefill(prefill_options(options), [](const engine::PrefillRow& row) {
+        write_progress("\r" + std::to_string(row.prompt) + " tokens done   ");
+      });
+  write_progress("\n");
+  return {.json = json::parse(engine::prefill_bench_json(bench)),
+          .text = engine::prefill_bench_text(bench)};
+}
+
 // Both, the first one on a part of its grid.
 Answer bench_all(Options options) {
   const Answer step = bench_step(options);
@@ -260,6 +284,9 @@ Answer run_bench(const Options& options) {
   if (options.what == "batch") {
     engine::check_batch_bench(batch_options(options));
   }
+  if (options.what == "prefill") {
+    engine::check_prefill_bench(prefill_options(options));
+  }
   for (const std::string& group : options.groups) {
     Strategy::parse("nsa/d2k2n4/bfs/" + group + "/F*");
   }
@@ -272,6 +299,7 @@ Answer run_bench(const Options& options) {
   const Answer answer = options.what == "verify"     ? bench_verify(options)
                         : options.what == "step"     ? bench_step(options)
                         : options.what == "batch"    ? bench_batch(options)
+                        : options.what == "prefill"  ? bench_prefill(options)
                         : options.what == "specattn" ? bench_specattn(options)
                                                      : bench_all(options);
   if (!options.out.empty()) {
@@ -286,16 +314,19 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
   app.add_option("WHAT", options->what,
                  "verify: one layer; step: whole steps; all: both; batch: steps of many requests; "
-                 "specattn: whole steps of a geometry with a real draft model; plan: pricing of "
+                 "prefill: how long a prompt takes to be read; specattn: whole steps of a geometry "
+                 "with a real draft model; plan: pricing of "
                  "tuples; planner: a planner table played by the "
                  "pair that it is for")
       ->required()
-      ->check(CLI::IsMember({"verify", "step", "all", "batch", "specattn", "plan", "planner"}));
+      ->check(CLI::IsMember(
+          {"verify", "step", "all", "batch", "prefill", "specattn", "plan", "planner"}));
   app.add_option("--fit", options->fit, "plan: a fit written by `versieve fit --out`");
   app.add_option("--geometry", options->geometry,
                  "nsa-1b, nsa-8b or demo; of steps also with its draft's tokens (nsa-1b:v32000)");
   app.add_option("--n", options->queries, "verifier queries, as 4,16,64")->delimiter(',');
-  app.add_option("--context", options->contexts, "committed tokens, as 4096,65536")->delimiter(',');
+  app.add_option("--context", options->contexts, "committed tokens, or a prompt's, as 4096,65536")
+      ->delimiter(',');
   app.add_option("--overlap", options->overlaps, "of neighbours' blocks, as 0.5,0.8")
       ->delimiter(',');
   app.add_option("--group", options->groups, "c1, c2e, c4e, c8e, c2a, c4a, c8a")->delimiter(',');
@@ -306,6 +337,10 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
   app.add_option("--yield", options->yield, "specattn, batch: tokens of a step with a draft");
   app.add_option("--requests", options->requests, "batch: requests at once, as 1,8,64")
       ->delimiter(',');
+  app.add_option("--rows", options->rows,
+                 "prefill: tokens in one forward, as 256,2048; 0: chains one after the other")
+      ->delimiter(',');
+  app.add_flag("--dense", options->dense, "prefill: the geometry with dense attention");
   app.add_flag("--others", options->others,
                "specattn: beside it StreamingLLM and Quest, reading as much");
   app.add_option("--cache", options->cache, "cold (rotated buffers) or warm")

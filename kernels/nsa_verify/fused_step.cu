@@ -95,6 +95,7 @@ struct LayerStrides {
   std::int64_t cache_rows, compressed_rows, tree_rows;  // between two layers
   std::int64_t width;                                   // G d
   std::int64_t indices;                                 // elements
+  bool older;                                           // caches are older than a layer before
 };
 
 // Grid: (call and kind, layer). A layer's arguments: those of layer 0, its own rows.
@@ -127,7 +128,7 @@ __global__ void layer_arguments_kernel(const FusedArguments* base, const std::in
   to.first_row[1][1] = from.first_row[1][1] + static_cast<int>(tree);
   to.indices = from.indices + layer * strides.indices;
   to.chosen = from.indices + chosen * strides.indices;
-  to.older_lists = layer > 0;
+  to.older_lists = layer > 0 && strides.older;
   to.older_blocks = layer > chosen + 1;
 }
 
@@ -268,7 +269,7 @@ void FusedStep::Plan::set_maps() {
 LayerStrides FusedStep::Plan::strides() const {
   const NsaVerifyParams<Bf16>& p = step->calls.front().first;
   return {step->cache_rows, step->compressed_rows, step->tree_rows, p.num_kv_heads * p.head_dim,
-          step->indices_stride};
+          step->indices_stride, !step->keeps_rows_first};
 }
 
 // Arguments of call `at` for each kind of launch, its counts and the layers it reads blocks of.

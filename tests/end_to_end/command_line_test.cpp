@@ -86,6 +86,25 @@ TEST_CASE("a file name that is no text is printed, not crashed on") {
   CHECK(nlohmann::json::parse(run.out)["code"] == 3);
 }
 
+TEST_CASE("a bench of prompts times each way to read them, and refuses none and too many tokens") {
+  const CommandResult run = run_versieve(
+      "bench prefill --backend cpu --geometry demo --context 300 --rows 0,300 --samples 6 --json");
+  REQUIRE(run.code == 0);
+  const nlohmann::json rows = nlohmann::json::parse(run.out).at("rows");
+  REQUIRE(rows.size() == 2);
+  for (const nlohmann::json& row : rows) {
+    CHECK(row.at("prompt") == 300);
+    CHECK(row.at("time_ms").at("median") > 0.0);
+    CHECK(row.at("tokens_per_second").get<double>() ==
+          Approx(3e5 / row.at("time_ms").at("median").get<double>()));
+  }
+  for (const char* wrong : {"--context 0", "--rows -1", "--samples 5", "--context 100000000"}) {
+    CAPTURE(wrong);
+    CHECK(run_versieve(std::string("bench prefill --backend cpu --geometry demo ") + wrong).code ==
+          2);
+  }
+}
+
 TEST_CASE("a bench needs a GPU or says that it was asked for the CPU") {
   const CommandResult run = run_versieve(
       "bench verify --backend cpu --geometry demo --n 4 --context 600 --overlap 0.5 --group c1 "

@@ -95,6 +95,7 @@ struct AttentionStep {
   std::int64_t origin = 0;  // rows before the cache's own
   TreeKvPart<T> tree;
   std::int64_t first_row = 0;         // of the sequence's nodes among the step's
+  bool keeps_rows_first = false;      // the cache takes rows of this layer before it is read
   const double* frequency = nullptr;  // [d/2] of rotary pairs, or null: powers of theta
   const T* q = nullptr;               // [N, H, d]
   const T* gates = nullptr;           // [N, H, 3], NSA alone

@@ -115,6 +115,7 @@ kernels::StepShape NsaAttention<T>::prepare(std::span<const AttentionStep<T>> st
                .k_cmp_tree = tree.k_cmp(0),
                .v_cmp_tree = tree.v_cmp(0),
                .indices_stride = rows_ * row(),
+               .keeps_rows_first = steps.front().keeps_rows_first,
                .calls = std::move(together_.calls)};
   together_.calls.clear();
   for (const AttentionStep<T>& step : steps) {

@@ -200,6 +200,7 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
           .origin = part.origin,
           .tree = TreeKvPart<T>(tree_kv_, part.first_row, part.first_compressed),
           .first_row = part.first_row,
+          .keeps_rows_first = piece_rows_.has_value(),
           .frequency = frequency_.data(),
           .q = query_.data() + part.first_row * shape_.q_width(),
           .gates = gates_.data() + part.first_row * shape_.num_heads * 3,
@@ -266,6 +267,9 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .k_cache = nodes_.keeps_rows ? cache_.k(layer) : nullptr,
                      .v_cache = nodes_.keeps_rows ? cache_.v(layer) : nullptr,
                      .compress = compressed_tokens(w, layer)});
+  if (piece_rows_) {
+    keep_piece_rows(layer);
+  }
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -70,6 +71,10 @@ class Target {
   KvCache<T>& cache() { return cache_; }
   std::int64_t length() const { return cache_.length(); }
 
+  // Appends the prompt's next tokens in one forward; their bits are those of verify() and commit()
+  // of any chains of them. captured() has a row a token, logits() the last one's
+  // (target_prefill.cpp).
+  void read_prompt(std::span<const std::int32_t> tokens);
   // Runs the tree's nodes over the committed context; results stay valid until the next verify.
   void verify(const DraftTree& tree, const VerifyOptions& options);
   // The trees of several sequences in one forward (target_batch.cpp): what works row by row takes
@@ -156,12 +161,20 @@ class Target {
     }
   };
 
+  // While a prompt is read in pieces: the tokens in the cache before it, and its own.
+  struct PieceRows {
+    std::int64_t before = 0, count = 0;
+  };
+
   Part make_part(SequencePart<T> sequence) const;
   std::vector<std::int32_t> compressed_of(const Part& part,
                                           std::span<const std::int32_t> path) const;
   void ensure_rows(std::int64_t nodes);
   void run_nodes();
+  void lay_out(std::vector<SequencePart<T>> parts);
   void run_together();
+  void keep_piece_rows(std::int64_t layer);  // target_prefill.cpp
+  std::int32_t source_row(const Part& part, std::int32_t source) const;
   void upload_layout();
   std::vector<AttentionStep<T>> attention_steps() const;
   void capture_embedding();
@@ -209,6 +222,8 @@ class Target {
   std::vector<Part> parts_;
   StepNodes nodes_;  // of all parts: their count, tokens and positions
   DeviceInts<T> staged_, staged_commit_;
+  std::vector<KvCache<T>> piece_caches_;  // the cache as each piece of a prompt finds it
+  std::optional<PieceRows> piece_rows_;
   std::int64_t logits_rows_ = 0;  // of the step's last nodes
   bool records_ = true;
   StepRecordings<T> recordings_;  // of steps of several sequences

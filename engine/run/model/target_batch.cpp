@@ -51,6 +51,20 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
   return part;
 }
 
+// Among the rows that the sequences share. A prompt's pieces find each other's in the tree.
+template <class T>
+std::int32_t Target<T>::source_row(const Part& part, std::int32_t source) const {
+  std::int64_t row = source;
+  if (piece_rows_ && source >= piece_rows_->before) {
+    row = piece_rows_->before - source - 1;
+  } else if (source >= 0) {
+    row = part.origin + source;
+  } else if (parts_.size() > 1) {
+    row = source - part.first_row;
+  }
+  return static_cast<std::int32_t>(row);
+}
+
 // First what all launches of a step read, at places that follow its shape alone: the counts, tokens
 // and positions of all nodes, blocks and sources of all compressed tokens, up to their bound. Then
 // each sequence's own lists, whose nodes are counted from its first.
@@ -69,9 +83,7 @@ void Target<T>::upload_layout() {
     append(all, part.layout.position);
     append(blocks, part.layout.block);
     for (const std::int32_t source : part.layout.source) {
-      sources.push_back(static_cast<std::int32_t>(source >= 0 ? part.origin + source
-                                                  : together  ? source - part.first_row
-                                                              : source));
+      sources.push_back(source_row(part, source));
     }
   }
   if (together) {
@@ -109,6 +121,16 @@ void Target<T>::upload_layout() {
 
 template <class T>
 void Target<T>::verify_batch(std::vector<SequencePart<T>> parts) {
+  lay_out(std::move(parts));
+  if (parts_.size() > 1) {
+    run_together();
+  } else {
+    run_nodes();
+  }
+}
+
+template <class T>
+void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
   VERSIEVE_ASSERT(!parts.empty(), "a step has a sequence");
   parts_.clear();
   std::int64_t rows = 0, compressed = 0;
@@ -134,11 +156,6 @@ void Target<T>::verify_batch(std::vector<SequencePart<T>> parts) {
     nodes_.compressed_rows = std::min(rows, static_cast<std::int64_t>(least));
   }
   upload_layout();
-  if (together) {
-    run_together();
-  } else {
-    run_nodes();
-  }
 }
 
 // What follows the step's shape lies in device memory by now, or in its launches.
@@ -155,7 +172,7 @@ void Target<T>::run_together() {
     }
     shape.push_back(reinterpret_cast<std::int64_t>(nodes_.token));
   }
-  if (!records_) {
+  if (!records_ || piece_rows_) {  // a prompt's pieces never come again
     shape.clear();
   }
   recordings_.run(*ops_, shape, [this] { run_nodes(); });
@@ -224,6 +241,7 @@ std::int64_t Target<T>::step_bytes(const LlmShape& shape, std::int64_t nodes,
 template Target<double>::Part Target<double>::make_part(SequencePart<double>) const;
 template void Target<double>::upload_layout();
 template void Target<double>::verify_batch(std::vector<SequencePart<double>>);
+template void Target<double>::lay_out(std::vector<SequencePart<double>>);
 template void Target<double>::run_together();
 template kernels::CompressParams<double> Target<double>::compressed_tokens(
     const LayerWeights<double>&, std::int64_t) const;
@@ -233,6 +251,7 @@ template std::int64_t Target<double>::step_bytes(const LlmShape&, std::int64_t, 
 template Target<float>::Part Target<float>::make_part(SequencePart<float>) const;
 template void Target<float>::upload_layout();
 template void Target<float>::verify_batch(std::vector<SequencePart<float>>);
+template void Target<float>::lay_out(std::vector<SequencePart<float>>);
 template void Target<float>::run_together();
 template kernels::CompressParams<float> Target<float>::compressed_tokens(const LayerWeights<float>&,
                                                                          std::int64_t) const;
@@ -242,6 +261,7 @@ template std::int64_t Target<float>::step_bytes(const LlmShape&, std::int64_t, s
 template Target<Bf16>::Part Target<Bf16>::make_part(SequencePart<Bf16>) const;
 template void Target<Bf16>::upload_layout();
 template void Target<Bf16>::verify_batch(std::vector<SequencePart<Bf16>>);
+template void Target<Bf16>::lay_out(std::vector<SequencePart<Bf16>>);
 template void Target<Bf16>::run_together();
 template kernels::CompressParams<Bf16> Target<Bf16>::compressed_tokens(const LayerWeights<Bf16>&,
                                                                        std::int64_t) const;

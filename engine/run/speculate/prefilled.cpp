@@ -13,7 +13,8 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kPrefillChunk = 256;
+// Tokens of a prompt in one forward: enough rows for matrix products at the rate of arithmetic.
+constexpr std::int64_t kPrefillChunk = 2048;
 
 }  // namespace
 
@@ -56,16 +57,12 @@ void Prefilled<T>::prefill(std::span<const std::int32_t> prompt) {
   }
   for (std::int64_t at = 0; at < length(); at += kPrefillChunk) {
     const std::int64_t end = std::min(length(), at + kPrefillChunk);
-    std::vector<std::int32_t> path(static_cast<std::size_t>(end - at));
-    std::iota(path.begin(), path.end(), 0);
-    target_->verify(chain_tree({prompt.begin() + at, prompt.begin() + end}),
-                    {.last_logits_only = true});
-    target_->commit(path);
+    const std::span<const std::int32_t> chunk =
+        prompt.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(end - at));
+    target_->read_prompt(chunk);
     feed_draft(at, end);
     if (draft_model_ != nullptr && drafts_at(draft_positions(), length())) {
-      draft_model_->verify(chain_tree({prompt.begin() + at, prompt.begin() + end}),
-                           {.last_logits_only = true});
-      draft_model_->commit(path);
+      draft_model_->read_prompt(chunk);
     }
   }
   ensure_count(*ops_, last_logits_, target_->shape().vocab);

@@ -1,0 +1,97 @@
+// A prompt's tokens, many in one forward: weights are read once for all of them, and each layer's
+// keys and compressed tokens go to the cache before its attention, which is that of pieces of the
+// prompt side by side, each over the cache as the pieces before leave it.
+#include <algorithm>
+#include <numeric>
+
+#include "engine/run/model/target.h"
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+// Nodes that the fused launches of NSA take at most (kernels/nsa_verify/README.md).
+constexpr std::int64_t kPieceNodes = 256;
+// Neighbours choose many of the same blocks; no bit depends on it.
+constexpr std::int64_t kPieceGroup = 8;
+
+std::vector<std::int32_t> counted_from(std::int64_t first, std::int64_t count) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(count));
+  std::iota(out.begin(), out.end(), static_cast<std::int32_t>(first));
+  return out;
+}
+
+}  // namespace
+
+template <class T>
+void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  VERSIEVE_ASSERT(count >= 1, "a prompt has at least its first token");
+  const auto chain = [&](std::int64_t from, std::int64_t to) {
+    return chain_tree({tokens.begin() + from, tokens.begin() + to});
+  };
+  if (count <= kPieceNodes) {
+    verify(chain(0, count), {.group_size = kPieceGroup, .last_logits_only = true});
+    commit(counted_from(0, count));
+    return;
+  }
+  const std::int64_t before = length();
+  cache_.reserve(before + count);
+  std::vector<SequencePart<T>> pieces;
+  piece_caches_.clear();
+  piece_caches_.reserve(static_cast<std::size_t>((count + kPieceNodes - 1) / kPieceNodes));
+  for (std::int64_t at = 0; at < count; at += kPieceNodes) {
+    const std::int64_t end = std::min(count, at + kPieceNodes);
+    piece_caches_.emplace_back(*ops_, shape_, cache_.rows());
+    piece_caches_.back().set_length(before + at);
+    pieces.push_back({.tree = chain(at, end),
+                      .options = {.group_size = kPieceGroup,
+                                  .last_logits_only = end == count,
+                                  .no_logits = end < count},
+                      .cache = &piece_caches_.back()});
+  }
+  piece_rows_ = PieceRows{.before = before, .count = count};
+  lay_out(std::move(pieces));
+  run_together();
+  piece_rows_.reset();
+  cache_.set_length(before + count);
+  nsa_.set_hint(shape_.attention == AttentionKind::kNsa ? count - 1 : -1);
+  blocks_.update(cache_, before);
+  indexer_.update(cache_, before);
+}
+
+// The nodes' rows lie side by side among the step's, and so they do in the cache.
+template <class T>
+void Target<T>::keep_piece_rows(std::int64_t layer) {
+  const std::int64_t width = shape_.kv_width();
+  const auto copy = [&](const T* from, T* to, std::int64_t first, std::int64_t rows) {
+    if (from != nullptr && rows > 0) {
+      ops_->copy_rows({.rows = 1,
+                       .width = rows * width,
+                       .src = from,
+                       .dst = to + first * width,
+                       .term = TrafficTerm::kKvAppend});
+    }
+  };
+  const auto [before, count] = *piece_rows_;
+  copy(tree_kv_.k(layer), cache_.k(layer), before, count);
+  copy(tree_kv_.v(layer), cache_.v(layer), before, count);
+  if (cache_.keeps_raw_keys()) {
+    copy(tree_kv_.k_raw(layer), cache_.k_raw(layer), before, count);
+  }
+  if (shape_.attention == AttentionKind::kNsa) {
+    const std::int64_t first = compressed_count(shape_.nsa, before);
+    const std::int64_t rows = compressed_count(shape_.nsa, before + count) - first;
+    copy(tree_kv_.k_cmp(layer), cache_.k_cmp(layer), first, rows);
+    copy(tree_kv_.v_cmp(layer), cache_.v_cmp(layer), first, rows);
+  }
+}
+
+template void Target<double>::read_prompt(std::span<const std::int32_t>);
+template void Target<double>::keep_piece_rows(std::int64_t);
+template void Target<float>::read_prompt(std::span<const std::int32_t>);
+template void Target<float>::keep_piece_rows(std::int64_t);
+template void Target<Bf16>::read_prompt(std::span<const std::int32_t>);
+template void Target<Bf16>::keep_piece_rows(std::int64_t);
+
+}  // namespace versieve::engine
