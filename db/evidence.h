@@ -14,10 +14,10 @@
 namespace versieve::db {
 
 // The workloads whose points a fit takes: times and bytes, and what the machine gives.
-inline constexpr std::array<WorkloadKind, 8> kFittedWorkloads = {
+inline constexpr std::array<WorkloadKind, 9> kFittedWorkloads = {
     WorkloadKind::kAttention, WorkloadKind::kStep,         WorkloadKind::kMachine,
     WorkloadKind::kDecode,    WorkloadKind::kTopk,         WorkloadKind::kSampling,
-    WorkloadKind::kRectify,   WorkloadKind::kRectifiedStep};
+    WorkloadKind::kRectify,   WorkloadKind::kRectifiedStep, WorkloadKind::kBatch};
 
 // Why nothing is fitted to the points of a run that is not RunRecord::counted_warm: their bytes are
 // in part those of the instrument.

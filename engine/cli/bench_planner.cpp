@@ -59,14 +59,14 @@ void show(const engine::PlannerProgress& at) {
 
 void declare_planner(CLI::App& app, PlannerOptions& options) {
   PlannerBenchOptions& bench = options.bench;
-  app.add_option("--table", options.table, "planner: a table of `versieve plan`");
+  app.add_option("--table", options.table, "planner, batch: a table of `versieve plan`");
   app.add_option("--model", bench.model,
                  "planner: folder of the pair that plays it; or a geometry (nsa-1b, nsa-8b) with "
                  "random weights, with --acceptance");
   declare_acceptance(app, options.acceptance, "planner: ");
   app.add_option("--prompts", bench.prompts,
                  "planner: a folder of prompts, or .txt files and .json files of messages");
-  app.add_option("--class", options.precision, "planner: only this precision class");
+  app.add_option("--class", options.precision, "planner, batch: only this precision class");
   app.add_option("--buckets", options.buckets, "planner: only these of the table, as 0-4096");
   app.add_option("--max-new-tokens", bench.max_new_tokens, "planner: generated a prompt (128)");
   app.add_option("--prompts-per-cell", bench.prompts_per_bucket, "planner: at most (4)")

@@ -10,6 +10,7 @@
 
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/plan/plan_bench.h"
+#include "engine/analyse/plan/table_file.h"
 #include "engine/cli/bench_planner.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
@@ -21,6 +22,7 @@
 #include "engine/measure/bench/step_bench.h"
 #include "engine/measure/bench/verify_bench.h"
 #include "engine/measure/bench/verify_peers.h"
+#include "model/plan/concurrency.h"
 #include "model/words/llm_shape.h"
 #include "profiler/gpu_timer.h"
 
@@ -176,8 +178,24 @@ Answer bench_specattn(const Options& options) {
           .text = engine::specattn_bench_text(bench)};
 }
 
-engine::BatchBenchOptions batch_options(const Options& options) {
+// `table`: that is played, or null; then contexts are as its buckets have them where nobody says.
+engine::BatchBenchOptions batch_options(const Options& options, const PlanTable* table) {
   engine::BatchBenchOptions out;
+  out.table = table;
+  if (table != nullptr) {
+    named_llm_shape(table->model);
+    out.contexts.clear();
+    for (const ContextBucket& bucket : table->buckets) {
+      out.contexts.push_back(bucket.high);
+    }
+    out.requests.clear();
+    for (const PlanTable* of : by_concurrency(*table)) {
+      out.requests.push_back(of->concurrency);
+    }
+  }
+  if (options.planner.precision) {
+    out.precision = parse_class(*options.planner.precision);
+  }
   out.geometry = options.geometry;
   take(options.contexts, out.contexts);
   take(options.requests, out.requests);
@@ -189,9 +207,16 @@ engine::BatchBenchOptions batch_options(const Options& options) {
   return out;
 }
 
+std::optional<PlanTable> batch_table(const Options& options) {
+  return options.planner.table.empty()
+             ? std::nullopt
+             : std::optional(engine::read_plan_table(options.planner.table));
+}
+
 Answer bench_batch(const Options& options) {
-  const engine::BatchBench bench =
-      engine::bench_batch(batch_options(options), [](const engine::BatchBenchRow& row) {
+  const std::optional<PlanTable> table = batch_table(options);
+  const engine::BatchBench bench = engine::bench_batch(
+      batch_options(options, table ? &*table : nullptr), [](const engine::BatchBenchRow& row) {
         write_progress("\r" + row.strategy.text() + ", " + std::to_string(row.requests) +
                        " requests done   ");
       });
@@ -282,7 +307,8 @@ Answer run_bench(const Options& options) {
     Strategy::parse(strategy);
   }
   if (options.what == "batch") {
-    engine::check_batch_bench(batch_options(options));
+    const std::optional<PlanTable> table = batch_table(options);
+    engine::check_batch_bench(batch_options(options, table ? &*table : nullptr));
   }
   if (options.what == "prefill") {
     engine::check_prefill_bench(prefill_options(options));

@@ -235,6 +235,8 @@ QString workload_in_words(WorkloadKind workload) {
       return "ReSA's dense pass over one layer's cache";
     case WorkloadKind::kRectifiedStep:
       return "a whole step with its share of the dense pass";
+    case WorkloadKind::kBatch:
+      return "a whole step of many requests";
   }
   return {};
 }
@@ -253,6 +255,7 @@ QString length_name(WorkloadKind workload) {
     case WorkloadKind::kDecode:
     case WorkloadKind::kRectify:
     case WorkloadKind::kRectifiedStep:
+    case WorkloadKind::kBatch:
       break;
   }
   return "context";

@@ -210,7 +210,7 @@ void add_own_time(const LaunchWork& work, const HardwareSpec& hardware, const Co
   if (work.ahead <= 0.0) {  // else products are part of a step
     const double products = uses_tensor_cores(work.kind) ? hardware.scale.products : 1.0;
     limits.add((work.order == LatencyOrder::kInTurn ? steps : 0.0) +
-                   work.unique.flops / (hardware.fp32_flops() * products *
+                   work.unique.flops / (hardware.fp32_flops() * products * work.product_rate *
                                         p[index_of(work.kind, KindParameter::kComputeShare)]),
                Bound::kCompute);
   }
@@ -323,8 +323,21 @@ double host_wait_us(double host_trips, double led_trips, const CostParameters& p
   return trips * value(parameters, SharedParameter::kHostTripUs);
 }
 
+double host_time_us(const StepWork& step, double device_us) {
+  if (step.enqueue_us <= 0.0) {
+    return step.host_us;
+  }
+  Limits limits;
+  limits.add(device_us, Bound::kDram);
+  limits.add(step.enqueue_us, Bound::kLaunch);
+  return limits.seconds() - device_us + step.host_us;
+}
+
 RunConditions conditions_of(const StepWork& step, RunConditions conditions) {
-  conditions.launch = step.led_by_host ? LaunchMode::kStream : conditions.launch;
+  // What the host enqueues ahead follows one another as a graph's nodes do.
+  conditions.launch = step.enqueue_us > 0.0 ? LaunchMode::kGraph
+                      : step.led_by_host    ? LaunchMode::kStream
+                                            : conditions.launch;
   return conditions;
 }
 
@@ -351,6 +364,10 @@ StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
       total.term_bytes[i] += work.launches * cost.term_bytes[i];
     }
   }
+  const double host = host_time_us(step, total.time_us);
+  total.time_us += host;
+  total.phase_us[static_cast<std::size_t>(Phase::kOther)] += host;
+  total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] += host;
   return total;
 }
 

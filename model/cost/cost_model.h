@@ -63,6 +63,9 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
 // times in any case.
 double host_wait_us(double host_trips, double led_trips, const CostParameters& parameters,
                     const RunConditions& conditions);
+// What the host adds to a step whose launches take that long: a soft maximum of both, as of a
+// launch's limits, and what it does while the device waits. 0 of a step of one request.
+double host_time_us(const StepWork& step, double device_us);
 // How that step is enqueued among others that are enqueued so.
 RunConditions conditions_of(const StepWork& step, RunConditions conditions);
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/cost/acceptance.h"
+#include "model/cost/batch_fit.h"
 #include "model/cost/cost_model.h"
 #include "model/cost/residual_field.h"
 #include "model/words/chain_share.h"
@@ -103,6 +104,7 @@ struct FittedModel {
   AcceptanceModel acceptance;
   ResidualField system_time;  // of attention over a dense cache and steps with it, top-k, samplers
   std::vector<SystemQuantile> systems;
+  BatchFit batch;         // steps of many requests at once
   MachineShares machine;  // what the sweep calibrate measured on the fit's machine
   std::optional<PriorFit> prior;
   // Of the pair that is planned for; no part of a fit's file.

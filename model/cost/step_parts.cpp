@@ -42,6 +42,7 @@ void add_parts(const StepWork& step, const HardwareSpec& hardware, const CostPar
   const RunConditions conditions = conditions_of(step, fit_conditions);
   const double rate = cold_read_rate(hardware).value_or(hardware.raw_bandwidth());
   const L2Pressure pressure = l2_pressure(step, hardware, parameters, conditions);
+  double device_us = 0.0;
   for (const LaunchWork& work : step) {
     const LaunchCost cost = cost_of(work, pressure, hardware, parameters, conditions);
     const double launches = weight * work.launches;
@@ -53,10 +54,12 @@ void add_parts(const StepWork& step, const HardwareSpec& hardware, const CostPar
     part.bound_us[static_cast<std::size_t>(Bound::kLaunch)] += launches * factor * cost.gap_us;
     part.launches += launches;
     part.time_us += time_us;
+    device_us += work.launches * cost.added_us();
     part.dram_bytes += bytes;
     part.floor_us += 1e6 * bytes / rate;
   }
-  const double waits = host_wait_us(step.host_trips, step.led_trips, parameters, conditions);
+  const double own = host_wait_us(step.host_trips, step.led_trips, parameters, conditions);
+  const double waits = own + host_time_us(step, device_us + own);
   if (waits > 0.0) {
     StepPart& part = part_of(kHostWaits, Phase::kOther, LayerKind::kNone, parts);
     part.launches += weight * (step.led_trips +

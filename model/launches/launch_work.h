@@ -134,7 +134,8 @@ struct LaunchWork {
   bool streams = false;
   double ahead = 0.0;  // bytes of such a flow that come while those steps are taken
   LayerKind layer = LayerKind::kNone;
-  double time_factor = 1.0;  // what measurements say beyond the closed form (residual_field.h)
+  double time_factor = 1.0;   // what measurements say beyond the closed form (residual_field.h)
+  double product_rate = 1.0;  // of its products, over the rate that its kind was fitted with
 };
 
 // A fixed store, so that composing a step allocates nothing.
@@ -145,7 +146,11 @@ struct StepWork {
   // Times that the host waits for a result before it goes on, where it leads the step (a stream).
   double host_trips = 0.0;
   bool led_by_host = false;  // so it does, whatever the other steps of a fit do
-  double led_trips = 0.0;  // those of launches that it leads whatever the rest is
+  double led_trips = 0.0;    // those of launches that it leads whatever the rest is
+  // Of a step of many requests (model/cost/batch_fit.h): the host's own time to enqueue it, which
+  // runs beside the device's, and what it takes while the device waits.
+  double enqueue_us = 0.0;
+  double host_us = 0.0;
 
   void add(const LaunchWork& launch);
   const LaunchWork* begin() const { return work.data(); }

@@ -21,12 +21,72 @@
 namespace versieve {
 namespace {
 
-// Both refresh and reuse layers.
-void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
+// Takes the launches of one more request's context into the mean of `requests` before it.
+void mix(const StepWork& one, double requests, std::span<LaunchWork> mean) {
+  const double share = 1.0 / (requests + 1.0);
+  const auto into = [share](double value, double& of) { of += share * (value - of); };
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    const LaunchWork& launch = one.work[i];
+    LaunchWork& m = mean[i];
+    VERSIEVE_ASSERT(m.kind == launch.kind, "every context has the same launches");
+    m.unique = scaled(m.unique, 1.0 - share);
+    m.unique += scaled(launch.unique, share);
+    into(launch.loaded, m.loaded);
+    into(launch.reused, m.reused);
+    into(launch.blocks, m.blocks);
+    into(launch.steps, m.steps);
+    into(launch.rounds, m.rounds);
+    into(launch.working_set, m.working_set);
+    into(launch.reuse_distance, m.reuse_distance);
+    into(launch.handover_distance, m.handover_distance);
+  }
+}
+
+// Both refresh and reuse layers, of requests alike.
+void add_alike(const StepShape& s, double growth, StepWork& out) {
+  if (s.target.attention == AttentionKind::kDense) {
+    const std::size_t first = out.count;
+    add_dense_attention(s, number(s.target.layers), out);
+    widen_from(first, number(s.requests), s.ragged, out);
+    return;
+  }
   const traffic::NsaVerifyShape attention = attention_shape(s, growth);
   const double launches = s.ragged ? 1.0 : number(s.requests);
   add_attention(attention, s.form, false, launches * number(s.refresh_layers), out);
   add_attention(attention, s.form, true, launches * number(s.reuse_layers), out);
+}
+
+// A ragged launch over requests of several contexts takes the mean of what it would take of each
+// context alone, and never fewer steps than its longest request by itself.
+void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
+  StepShape alike = s;
+  alike.contexts = {};
+  if (s.contexts.empty()) {
+    add_alike(alike, growth, out);
+    return;
+  }
+  VERSIEVE_ASSERT(std::ssize(s.contexts) == s.requests, "each request has its context");
+  const std::size_t first = out.count;
+  for (std::size_t i = 0; i < s.contexts.size(); ++i) {
+    StepWork one;
+    alike.context_len = s.contexts[i];
+    add_alike(alike, growth, one);
+    if (i == 0) {
+      for (const LaunchWork& launch : one) {
+        out.add(launch);
+      }
+    } else {
+      VERSIEVE_ASSERT(out.count - first == one.count, "every context has the same launches");
+      mix(one, number(static_cast<std::int64_t>(i)), std::span(out.work).subspan(first, one.count));
+    }
+  }
+  alike.context_len = *std::max_element(s.contexts.begin(), s.contexts.end());
+  alike.requests = 1;
+  StepWork longest;
+  add_alike(alike, growth, longest);
+  for (std::size_t i = 0; i < longest.count; ++i) {
+    out.work[first + i].steps = std::max(out.work[first + i].steps, longest.work[i].steps);
+  }
 }
 
 // The joint projection of `inputs` features and what takes its rows apart, and pools.
@@ -74,13 +134,7 @@ void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& 
                   .keeps_raw_keys = !dense && t.compress_stage == CompressStage::kBeforeRope,
                   .pooled = dense ? Traffic{} : pooled_tokens(s)},
                  out);
-  if (dense) {
-    const std::size_t first = out.count;
-    add_dense_attention(s, layer.times, out);
-    widen_from(first, number(s.requests), s.ragged, out);
-  } else {
-    add_attention_layers(s, growth, out);
-  }
+  add_attention_layers(s, growth, out);
   add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out, captures_of(s).written);
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "model/words/block_sharing.h"
 #include "model/words/llm_shape.h"
@@ -57,9 +58,12 @@ struct StepShape {
   SamplingAlgorithm sampling = SamplingAlgorithm::kGreedy;  // how draft and target choose tokens
   // All layers in one launch. REQUIRES: one request and query of an NSA target, fused.
   bool one_launch = false;
-  // B: requests that the step takes at once, all as this shape says: each of context_len tokens and
-  // num_queries nodes, so that rows are (request, node). Weights are read once for all.
+  // B: requests that the step takes at once, each of num_queries nodes, so that rows are (request,
+  // node). Weights are read once for all.
   std::int64_t requests = 1;
+  // Of each request its context, in any order; empty: context_len of all. Not owned.
+  // REQUIRES: empty or `requests` many.
+  std::span<const std::int64_t> contexts;
   // Attention is one launch over all requests, whose thread blocks are the sum of theirs; else one
   // a request. Neither shares keys between requests.
   bool ragged = true;

@@ -1,6 +1,9 @@
 #include "model/plan/composed_step.h"
 
+#include <cmath>
+
 #include "model/cost/adapted_chain.h"
+#include "model/cost/batch_fit.h"
 #include "model/launches/step_shape.h"
 
 namespace versieve {
@@ -14,11 +17,20 @@ StepShape step_shape(const Strategy& strategy, const LlmShape& target, const Dra
   shape.form = fit.priced_form();
   const double temperature = strategy.sampling ? 1.0 : fit.temperature;
   shape.sampling = sampling_at(strategy, temperature);
-  shape.recorded =
-      fit.conditions.launch == LaunchMode::kGraph && !is_led_by_host(strategy, temperature);
   shape.requests = requests;
+  const LaunchMode launch = runs_as_measured(fit, shape) ? fit.batch.launch : fit.conditions.launch;
+  shape.recorded = launch == LaunchMode::kGraph && !is_led_by_host(strategy, temperature);
   shape.one_launch = requests == 1 && fit.prices_one_launch(strategy, target, context_len);
   return shape;
+}
+
+bool runs_as_measured(const FittedModel& fit, const StepShape& shape) {
+  return shape.requests > 1 && fit.batch.measured(shape.target.attention);
+}
+
+double as_measured(const FittedModel& fit, const StepShape& shape, StepWork& work) {
+  apply_batch(fit.batch.values(), shape, work);
+  return std::exp(fit.batch.time.at(batch_regime(shape)));
 }
 
 std::vector<DraftedLength> drafted_lengths(const Strategy& strategy, const FittedModel& fit,

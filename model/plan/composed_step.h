@@ -17,6 +17,12 @@ StepShape step_shape(const Strategy& strategy, const LlmShape& target, const Dra
                      std::int64_t context_len, double overlap, const FittedModel& fit,
                      std::int64_t requests = 1);
 
+// Whether steps of several requests on such a target were measured (model/cost/batch_fit.h).
+bool runs_as_measured(const FittedModel& fit, const StepShape& shape);
+// Of such a step, whose attention is corrected: the terms of many requests, into the work, and the
+// factor on its time that its points say. REQUIRES: runs_as_measured.
+double as_measured(const FittedModel& fit, const StepShape& shape, StepWork& work);
+
 // What groups of that order share as the fit's pair showed it near that context; groups of one, and
 // fits without a pair, leave the shape as it is.
 void share_in_order(const FittedModel& fit, Traversal order, StepShape& shape);

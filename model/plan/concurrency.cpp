@@ -155,19 +155,38 @@ std::string text_of(const SwitchPoint& point, const PlanTable& table) {
          (point.high > 0 ? std::to_string(point.high) : "more than " + std::to_string(most)) + "]";
 }
 
+std::string batch_text(const FittedModel& fit, AttentionKind target) {
+  const BatchFit& batch = fit.batch;
+  char text[640];
+  if (!batch.measured(target)) {
+    std::snprintf(
+        text, sizeof text,
+        "No step of several requests was measured: their times are the cost model's, with a "
+        "standard error of %.2f in log more for each doubling of the requests and %.2f for "
+        "each doubling of their nodes beyond the largest measured step (assumptions); each "
+        "layer's attention is taken as one launch over all requests",
+        kRequestsLogError, kRowsLogError);
+    return text;
+  }
+  std::snprintf(
+      text, sizeof text,
+      "Steps of several requests are as %lld measured ones of this engine, %s: 90 %% of those "
+      "whose "
+      "number of requests the fit had not seen lay within %.1f %%; beyond %lld requests or %lld "
+      "nodes in all a standard error of %.2f in log comes on top for each doubling (an assumption)",
+      static_cast<long long>(batch.points),
+      batch.launch == LaunchMode::kGraph ? "recorded" : "led by the host",
+      100.0 * std::expm1(batch.log_latency), static_cast<long long>(batch.most_requests),
+      static_cast<long long>(batch.most_rows), kRowsLogError);
+  return text;
+}
+
 std::string batch_text(const PlanTable& table) {
   if (table.batched.empty()) {
     return {};
   }
-  char text[512];
-  std::snprintf(
-      text, sizeof text,
-      "No step of several requests was measured: their times are the cost model's, with a "
-      "standard error of %.2f in log more for each doubling of the requests and %.2f for "
-      "each doubling of their nodes beyond the largest measured step (assumptions); each "
-      "layer's attention is taken as one launch over all requests",
-      kRequestsLogError, kRowsLogError);
-  return text;
+  return table.several_requests.empty() ? batch_text(FittedModel{}, AttentionKind::kNsa)
+                                        : table.several_requests;
 }
 
 }  // namespace versieve

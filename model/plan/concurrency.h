@@ -54,7 +54,9 @@ std::vector<SwitchPoint> switch_points(const FittedModel& fit, const HardwareSpe
                                        const PlanTable& table);
 // "tree d7k6n64 to chain d4k1n5 at 23 requests [9, more than 64]".
 std::string text_of(const SwitchPoint& point, const PlanTable& table);
-// What intervals of several requests rest on, sentences; empty of a plan of one.
+// What times of several requests and their intervals rest on, sentences: of a fit for such a
+// target, and of a table; empty of a plan of one.
+std::string batch_text(const FittedModel& fit, AttentionKind target);
 std::string batch_text(const PlanTable& table);
 
 }  // namespace versieve

@@ -11,6 +11,7 @@
 #include "model/plan/dense_grid.h"
 #include "model/plan/loss_limit.h"
 #include "model/plan/near_duplicates.h"
+#include "model/plan/plan_description.h"
 #include "model/plan/system_grid.h"
 #include "model/plan/tuple_grid.h"
 #include "model/words/assert.h"
@@ -62,7 +63,10 @@ class Planner {
         is_dense_(target.attention == AttentionKind::kDense),
         autoregressive_(plain_decoding(target)),
         fixed_(Strategy::parse(options.baseline)) {
-    describe(fit, hardware);
+    describe_plan(fit, hardware, target, options, prices_, table_);
+    table_.enumerated = candidates_.enumerated;
+    table_.runnable = candidates_.runnable;
+    table_.excluded = candidates_.excluded;
     limit_systems();
   }
 
@@ -70,76 +74,11 @@ class Planner {
     for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
       plan_bucket(static_cast<std::int64_t>(b));
     }
-    describe_chains();
+    describe_chains(fit_, options_, systems_, table_);
     return std::move(table_);
   }
 
  private:
-  void describe(const FittedModel& fit, const HardwareSpec& hardware) {
-    table_.hardware = hardware.key;
-    table_.model = target_.name;
-    table_.concurrency = prices_.concurrency();
-    table_.itl_ms = options_.itl_ms;
-    table_.fit_device = fit.device;
-    table_.fit_hardware = fit.hardware_key;
-    table_.acceptance_pair = fit.acceptance.pair;
-    table_.acceptance_origin = fit.acceptance.origin;
-    table_.acceptance_note = fit.acceptance.note;
-    table_.requests = options_.requests;
-    table_.temperature = fit.temperature;
-    table_.texts_note = text_of(fit.acceptance.texts);
-    table_.sources = sources_of(fit);
-    table_.dtype = name_of(fit.dtype);
-    table_.draft_is_model = options_.draft_model.has_value();
-    table_.draft_vocab = options_.draft_model ? options_.draft_model->vocab : pricer_.draft().vocab;
-    table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
-    table_.form = pricer_.form();
-    table_.scaled = pricer_.scaled();
-    table_.evidence = table_.scaled ? Provenance::kPredicted : fit.evidence;
-    table_.calibrated = pricer_.calibrated();
-    table_.fit_points = fit.points;
-    table_.runs = fit.runs;
-    table_.buckets = options_.buckets;
-    table_.classes = options_.classes;
-    table_.guard = options_.guard;
-    table_.enumerated = candidates_.enumerated;
-    table_.runnable = candidates_.runnable;
-    table_.excluded = candidates_.excluded;
-    table_.max_loss = options_.loss.most_nats;
-    table_.systems = options_.systems;
-    table_.provenance_note = origin_of(fit, hardware);
-    if (is_dense_) {
-      describe_dense();
-      return;
-    }
-    table_.provenance_note +=
-        std::string("; attention by the ") + name_of(table_.form) + " launches";
-    if (table_.form == NsaForm::kVanilla) {
-      table_.provenance_note += ", as the fused ones were not measured";
-    }
-    const std::int64_t tokens = pricer_.draft().vocab;
-    if (tokens < target_.vocab) {
-      table_.provenance_note += "; the draft proposes " + std::to_string(tokens) + " of " +
-                                std::to_string(target_.vocab) + " tokens";
-      const bool measured =
-          std::any_of(fit.steps.begin(), fit.steps.end(), [&](const MeasuredStep& m) {
-            return m.geometry == target_.name && m.draft_vocab == tokens;
-          });
-      table_.provenance_note += measured ? "" : ", which no measured step does";
-    }
-  }
-
-  void describe_dense() {
-    table_.provenance_note += "; a dense target";
-    if (!options_.drafts) {
-      table_.provenance_note += " without a draft";
-    } else if (options_.draft_model) {
-      table_.provenance_note += " whose draft is a model of its own of " +
-                                std::to_string(options_.draft_model->layers) +
-                                " layers, whose steps are predicted";
-    }
-  }
-
   // Tuples of the other systems that may be planned, by class.
   void limit_systems() {
     for (const PrecisionClass precision : options_.classes) {
@@ -192,110 +131,6 @@ class Planner {
         throw Error(ExitCode::kAnswerNo, s.text() + " cannot be planned: " + why);
       }
     }
-  }
-
-  // By hashes alone, so that no plan counts another pair's numbers among the pair's own.
-  PlanSources sources_of(const FittedModel& fit) const {
-    const std::optional<PairId>& pair = options_.pair;
-    const auto is_own = [&pair](const std::string& sha256) {
-      return pair && !sha256.empty() && sha256 == pair->sha256;
-    };
-    const auto from = [&is_own](const std::string& sha256) {
-      return is_own(sha256) ? EvidenceFrom::kOwn : EvidenceFrom::kBorrowed;
-    };
-    const AcceptanceModel& a = fit.acceptance;
-    const bool own_geometry = !pair && fit.steps_pair.empty() && fit.steps_of(target_.name) > 0;
-    const std::string& timed = own_geometry ? target_.name : fit.geometry;
-    return {
-        .pair = pair,
-        .acceptance =
-            a.origin == AcceptanceOrigin::kAssumed ? EvidenceFrom::kAssumed : from(a.sha256),
-        .overlap = a.overlap_of.name.empty() ? EvidenceFrom::kAssumed : from(a.overlap_of.sha256),
-        .times = own_geometry ? EvidenceFrom::kOwn : from(fit.steps_pair),
-        .acceptance_sha256 = a.sha256,
-        .overlap_of = a.overlap_of,
-        .times_of = timed,
-        .timed_steps = fit.steps_of(timed),
-        .remark = options_.pair_remark};
-  }
-
-  void describe_chains() {
-    PlanSources& s = *table_.sources;
-    s.chosen_share = chains_from(chooses_tokens);
-    s.sigmoid_acceptance = chains_from(keeps_by_sigmoid);
-    const std::string& lender = fit_.lent_shares.lender;
-    s.chosen_share_of = s.chosen_share == EvidenceFrom::kBorrowed ? lender : "";
-    s.sigmoid_acceptance_of = s.sigmoid_acceptance == EvidenceFrom::kBorrowed ? lender : "";
-    for (const PlanEntry& e : table_.entries) {
-      if (!yields_by_method(e.evaluation.strategy)) {
-        continue;
-      }
-      const auto [from, of] = chain_tokens_from(e);
-      s.chain_tokens = std::max(s.chain_tokens.value_or(EvidenceFrom::kOwn), from);
-      s.chain_tokens_of = s.chain_tokens_of.empty() ? of : s.chain_tokens_of;
-    }
-  }
-  // And the lender, or nothing.
-  std::pair<EvidenceFrom, std::string> chain_tokens_from(const PlanEntry& e) const {
-    const ContextBucket& bucket = options_.buckets[static_cast<std::size_t>(e.bucket)];
-    if (const auto counted = systems_.yield_of(e.evaluation.strategy, bucket)) {
-      const PairId& lender = counted->lender;
-      return {lender.name.empty() ? EvidenceFrom::kOwn : EvidenceFrom::kBorrowed, text_of(lender)};
-    }
-    const AcceptanceModel& a = fit_.acceptance;
-    const bool assumed = a.origin == AcceptanceOrigin::kAssumed;
-    return {assumed ? EvidenceFrom::kAssumed : EvidenceFrom::kBorrowed,
-            assumed ? std::string() : text_of(PairId{a.pair, a.sha256}) + ", verified otherwise"};
-  }
-
-  // Whose numbers of chains the entries of that kind rest on; none where there are none.
-  template <class Kind>
-  std::optional<EvidenceFrom> chains_from(const Kind& is_one) const {
-    std::optional<EvidenceFrom> from;
-    for (const PlanEntry& e : table_.entries) {
-      if (is_one(e.evaluation.strategy)) {
-        from = std::max(from.value_or(EvidenceFrom::kOwn), shares_from(e.evaluation.strategy));
-      }
-    }
-    return from;
-  }
-  EvidenceFrom shares_from(const Strategy& s) const {
-    if (systems_.is_of_measured_chain(s)) {
-      return EvidenceFrom::kOwn;
-    }
-    return systems_.is_of_lent_share(s) ? EvidenceFrom::kBorrowed : EvidenceFrom::kAssumed;
-  }
-
-  std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
-    if (!table_.scaled) {
-      const std::string own = "step times come from a fit to " + std::to_string(fit.points) +
-                              " points " + name_of(fit.evidence) + " on " + fit.device;
-      return fit.prior ? own + ", which corrects a fit to " + std::to_string(fit.prior->points) +
-                             " points of " + fit.prior->device
-                       : own;
-    }
-    const std::string scaled =
-        "step times are scaled from a fit on " + fit.device + " to " + hardware.name + " by ";
-    const auto percent = [](double half_width) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.0f %%", 100.0 * std::expm1(half_width));
-      return std::string(text);
-    };
-    std::string further =
-        "so intervals reach " + percent(pricer_.transfer_width()) + " further than the fit's";
-    if (pricer_.system_transfer_width() != pricer_.transfer_width() && !fit.systems.empty()) {
-      further += " (of other systems " + percent(pricer_.system_transfer_width()) + ")";
-    }
-    if (!table_.calibrated) {
-      return scaled + "bandwidth, clocks and SM count; nothing was measured on it, " + further;
-    }
-    const RateScale& s = pricer_.scale();
-    char rates[160];
-    std::snprintf(rates, sizeof rates,
-                  "reads %.2f, L2 %.2f, products %.2f, launches %.2f times what its data sheet "
-                  "lets expect",
-                  s.read, s.l2, s.products, s.graph_gap);
-    return scaled + "rates measured there (" + rates + "); no step was timed on it, " + further;
   }
 
   void plan_bucket(std::int64_t bucket) {
@@ -605,6 +440,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
     table.batched.push_back(
         Planner(fit, hardware, target, options, candidates, options.concurrency[i]).run());
   }
+  table.several_requests =
+      table.batched.empty() ? std::string() : batch_text(fit, target.attention);
   table.switches = switch_points(fit, hardware, target, options, table);
   return table;
 }

@@ -195,6 +195,7 @@ struct PlanTable {
   std::vector<MemoryNeed> memory;  // [bucket], of requests that draft
   std::vector<PlanTable> batched;
   std::vector<SwitchPoint> switches;
+  std::string several_requests;  // what times of several rest on; empty in older tables
 };
 
 // The tuples of the target's grid that a plan prices, the fixed baseline among them, and how many

@@ -81,7 +81,10 @@ Evaluation SystemPricer::evaluate(const Strategy& strategy, const ContextBucket&
   e.throughput = static_cast<double>(own_.concurrency()) * accepted.mean / e.cost->time_us * 1e6;
   add_intervals(
       accepted,
-      {.step = std::hypot(log_error(strategy, bucket), own_.batch_error(strategy.draft.nodes)),
+      {.step = own_.with_batch_error(
+           log_error(strategy, bucket), strategy.draft.nodes,
+           strategy.attention == AttentionMethod::kNsa ? target_.attention : AttentionKind::kDense,
+           is_batched(strategy)),
        .contexts = contexts_log_error(times_us)},
       own_.requests(), e);
   e.source = Provenance::kPredicted;
@@ -211,7 +214,17 @@ void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
   shape.dense = step.read;
   StepWork work;
   add_dense_step(shape, fit_.system_time, work);
+  if (is_batched(step.strategy) && !step.read.rewrites && runs_as_measured(fit_, shape)) {
+    sink.take(work, step.weight, as_measured(fit_, shape, work));
+    return;
+  }
   sink.take(work, step.weight, step.factor * std::exp(fit_.system_time.at(step_regime(shape))));
+}
+
+// What the batched engine takes (engine/run/batch): NSA and dense attention, heads that draft.
+bool SystemPricer::is_batched(const Strategy& s) const {
+  return (s.attention == AttentionMethod::kNsa || s.attention == AttentionMethod::kDense) &&
+         !s.drafts_itself && !s.adapts_length && draft_model_of(s) == nullptr;
 }
 
 const LlmShape* SystemPricer::draft_model_of(const Strategy& strategy) const {

@@ -38,6 +38,8 @@ class SystemPricer {
   const LlmShape& dense() const { return dense_; }
   // The model of its own that drafts for it; null: a draft head, or no draft.
   const LlmShape* draft_model_of(const Strategy& strategy) const;
+  // Whether the batched engine runs such steps.
+  bool is_batched(const Strategy& strategy) const;
   // Does its price rest on what was measured of the pair's chains, or else of a lender's, where it
   // rests on any?
   bool is_of_measured_chain(const Strategy& strategy) const {

@@ -98,8 +98,14 @@ Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
   }
 }
 
-double Pricer::batch_error(std::int64_t nodes) const {
-  return batch_log_error(concurrency_, static_cast<double>(concurrency_ * nodes), measured_rows_);
+double Pricer::with_batch_error(double of_one, std::int64_t nodes, AttentionKind target,
+                                bool as_batched) const {
+  const double rows = static_cast<double>(concurrency_ * nodes);
+  if (as_batched && concurrency_ > 1 && fit_.batch.measured(target)) {
+    return std::hypot(batch_log_error(concurrency_, rows, measured_rows_, fit_.batch),
+                      transfer_width() / kNinety);
+  }
+  return std::hypot(of_one, batch_log_error(concurrency_, rows, measured_rows_));
 }
 
 void Pricer::compose(const Strategy& strategy, std::int64_t context, double overlap,
@@ -118,7 +124,9 @@ void Pricer::compose_length(const DraftedLength& drafted, std::int64_t context, 
   work.led_by_host = !shape.recorded;
   correct_attention(shape, false, fit_.attention_time, work);
   correct_sampler(shape, fit_.system_time, work);
-  sink.take(work, drafted.share, std::exp(fit_.step_time.at(step_regime(shape))));
+  sink.take(work, drafted.share,
+            runs_as_measured(fit_, shape) ? as_measured(fit_, shape, work)
+                                          : std::exp(fit_.step_time.at(step_regime(shape))));
 }
 
 StepCost Pricer::predict(const Strategy& strategy, std::int64_t context, double overlap) const {
@@ -192,7 +200,7 @@ Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket
     out.error.step = std::hypot(out.error.step, kOrderLogError);
   }
   apply_measured(strategy, bucket, out);
-  out.error.step = std::hypot(out.error.step, batch_error(strategy.draft.nodes));
+  out.error.step = with_batch_error(out.error.step, strategy.draft.nodes, target_.attention, true);
   return out;
 }
 

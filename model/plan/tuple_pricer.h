@@ -52,8 +52,11 @@ class Pricer {
   const DraftShape& draft() const { return draft_; }
   std::int64_t requests() const { return requests_; }  // that intervals are of
   std::int64_t concurrency() const { return concurrency_; }
-  // Of log step time, that a step of several requests adds.
-  double batch_error(std::int64_t nodes) const;
+  // Of log step time of several requests, where a step of one has `of_one`. `as_batched`: of a step
+  // that the batched engine runs on such a target, as measured points are; of others only their
+  // number adds to what one has.
+  double with_batch_error(double of_one, std::int64_t nodes, AttentionKind target,
+                          bool as_batched) const;
 
  private:
   // Predicted and measured latencies of one tuple in one range.

@@ -24,6 +24,8 @@ const char* name_of(WorkloadKind kind) {
       return "rectify";
     case WorkloadKind::kRectifiedStep:
       return "rectified_step";
+    case WorkloadKind::kBatch:
+      return "batch";
   }
   return "";
 }

@@ -22,7 +22,7 @@ inline constexpr double kLeastJudgedBytes = 1e6;
 // on real text. Times come from the first two, acceptance and overlap from the third; they are
 // never mixed. decode: one layer's attention over a dense cache (dense, ReSA, SpecAttn); rectify:
 // ReSA's dense pass of f queries over it. rectified_step: f whole steps of ReSA and the pass that
-// ends their period, a step's share. topk, sampling: those kernels alone; machine: copies, matrix
+// ends their period, a step's share. batch: a step of many requests at once (batch_point.h). topk, sampling: those kernels alone; machine: copies, matrix
 // products and empty launches: what a GPU gives. Points of these three are named by kernel_case.h.
 enum class WorkloadKind {
   kAttention,
@@ -33,9 +33,10 @@ enum class WorkloadKind {
   kSampling,
   kMachine,
   kRectify,
-  kRectifiedStep
+  kRectifiedStep,
+  kBatch
 };
-inline constexpr int kWorkloadKindCount = 9;
+inline constexpr int kWorkloadKindCount = 10;
 const char* name_of(WorkloadKind kind);               // "attention", "step", "acceptance", ...
 WorkloadKind workload_kind(const std::string& name);  // throws Error(kBadInput)
 
@@ -51,8 +52,8 @@ struct PointKey {
   Backend backend = Backend::kCuda;
   CacheState cache_state = CacheState::kAsIs;
   LaunchMode launch = LaunchMode::kUnstated;
-  std::int64_t context_len = 0;   // L; of a kernel: scores or logits a row
-  std::int64_t num_queries = 0;   // N; of a kernel: rows
+  std::int64_t context_len = 0;   // L; of a kernel: scores or logits a row; of a batch the mean
+  std::int64_t num_queries = 0;   // N; of a kernel: rows; of a batch: nodes of all its requests
   std::optional<double> overlap;  // declared overlap of synthetic queries, an axis of the sweep
   double temperature = 0.0;       // that an acceptance point's texts are sampled at; 0: greedily
 

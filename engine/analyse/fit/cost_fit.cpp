@@ -6,6 +6,7 @@
 
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/apart_fit.h"
+#include "engine/analyse/fit/batch_fit.h"
 #include "engine/analyse/fit/context_ranges.h"
 #include "engine/analyse/fit/error_tables.h"
 #include "engine/analyse/fit/machine_prior.h"
@@ -375,7 +376,8 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   }
   const std::vector<FitPoint> apart = std::move(points.apart);
   FitParts parts(options.threads, options.goes_on);
-  parts.expect(system_parts(measured, options.leave_out_regimes) + kApartParts);
+  parts.expect(system_parts(measured, options.leave_out_regimes) + kApartParts +
+               batch_parts(measured));
   FitReport report = Fit(std::move(points), machine, options, parts).run();
   report.holdout = options.holdout;
   report.model.device = device;
@@ -394,6 +396,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
       report.model.steps.push_back(quoted(p, predict(p, machine, calibration_of(report.model))));
     }
   }
+  fit_batches(measured, machine, options.prior, parts, report);
   report.model.acceptance = fit_acceptance(measured);
   // A tree yields the same on any machine: the prior's pair is one of those to choose among.
   if (options.prior != nullptr &&

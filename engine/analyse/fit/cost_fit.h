@@ -127,6 +127,12 @@ struct FitReport {
   std::vector<SparseTermError> sparse_terms;
   ErrorSummary system_latency, system_dram;  // of all of them
   ApartSteps apart;
+  // Steps of many requests (batch_fit.h): by whole numbers of requests that the fit had not seen,
+  // all of those between others together, and without the field.
+  std::vector<LeftOutError> batches;
+  ErrorSummary batch_latency, batch_dram, batch_closed_latency;
+  std::optional<double> batch_coverage_90;
+  std::vector<ComparedPoint> batch_compared;
   std::map<std::string, std::int64_t> skipped;  // reason -> points
 };
 

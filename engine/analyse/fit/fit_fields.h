@@ -156,6 +156,17 @@ void visit_fields(A& a, T& x) {
   auto& [name, log_latency, points, longest] = x;
   a(name, log_latency, points, longest);
 }
+template <class A, Is<BatchTermEstimate> T>
+void visit_fields(A& a, T& x) {
+  auto& [value, low, high, informed] = x;
+  a(value, low, high, informed);
+}
+template <class A, Is<BatchFit> T>
+void visit_fields(A& a, T& x) {
+  auto& [points, dense_points, launch, terms, time, bytes, log_latency, most_requests, most_rows] =
+      x;
+  a(points, dense_points, launch, terms, time, bytes, log_latency, most_requests, most_rows);
+}
 template <class A, Is<PriorFit> T>
 void visit_fields(A& a, T& x) {
   auto& [device, points, runs, scale] = x;
@@ -200,10 +211,10 @@ template <class A, Is<FittedModel> T>
 void visit_fields(A& a, T& x) {
   auto& [device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
          estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
-         system_time, systems, machine, prior, chain_shares, lent_shares, temperature] = x;
+         system_time, systems, batch, machine, prior, chain_shares, lent_shares, temperature] = x;
   a(device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
     estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
-    system_time, systems, machine, prior);
+    system_time, systems, batch, machine, prior);
 }
 
 // What is said of it.
@@ -273,12 +284,14 @@ void visit_fields(A& a, T& x) {
          interval_coverage_90, unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau,
          top1_regret, worst_regret, worst_choice, left_out, left_out_latency, left_out_dram,
          left_out_coverage_90, compared, by_regime, by_term, systems, sparse_terms, system_latency,
-         system_dram, apart, skipped] = x;
+         system_dram, apart, batches, batch_latency, batch_dram, batch_closed_latency,
+         batch_coverage_90, batch_compared, skipped] = x;
   a(model, holdout, points_train, points_holdout, dram_bytes, dram_read, dram_fused, dram_vanilla,
     dram_warm, dram_few, dram_few_error, latency, closed_form_latency, interval_coverage_90,
     unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau, top1_regret, worst_regret,
     worst_choice, left_out, left_out_latency, left_out_dram, left_out_coverage_90, compared,
-    by_regime, by_term, systems, sparse_terms, system_latency, system_dram, apart, skipped);
+    by_regime, by_term, systems, sparse_terms, system_latency, system_dram, apart, batches,
+    batch_latency, batch_dram, batch_closed_latency, batch_coverage_90, batch_compared, skipped);
 }
 
 }  // namespace versieve::engine

@@ -73,9 +73,9 @@ ordered_json errors_of(const FittedModel& model) {
   return rows;
 }
 
-ordered_json left_out_of(const FitReport& report) {
+ordered_json left_out_of(const std::vector<LeftOutError>& errors) {
   ordered_json rows = ordered_json::array();
-  for (const LeftOutError& e : report.left_out) {
+  for (const LeftOutError& e : errors) {
     rows.push_back({{"axis", e.axis},
                     {"value", e.value},
                     {"beyond", e.beyond},
@@ -138,6 +138,49 @@ ordered_json field_of(const ResidualField& field) {
                     {"weights", f.weights}});
   }
   return rows;
+}
+
+// Of steps of many requests: what the planner takes, and how well they were predicted.
+ordered_json batch_of(const FitReport& r) {
+  const BatchFit& b = r.model.batch;
+  ordered_json terms = ordered_json::array();
+  for (std::size_t i = 0; i < b.terms.size(); ++i) {
+    const BatchTermEstimate& e = b.terms[i];
+    terms.push_back({{"name", batch_term_table()[i].name},
+                     {"value", e.value},
+                     {"low", e.low},
+                     {"high", e.high},
+                     {"unit", batch_term_table()[i].unit},
+                     {"informed", e.informed}});
+  }
+  ordered_json points = ordered_json::array();
+  for (const ComparedPoint& p : r.batch_compared) {
+    points.push_back({{"model", p.key.model},
+                      {"strategy", p.key.strategy},
+                      {"contexts", p.key.regime},
+                      {"context_len", p.key.context_len},
+                      {"rows", p.key.num_queries},
+                      {"measured_us", json_of(p.measured_us)},
+                      {"predicted_us", p.predicted_us},
+                      {"terms_alone_us", p.closed_form_us},
+                      {"measured_bytes", json_of(p.measured_bytes)},
+                      {"predicted_bytes", p.predicted_bytes}});
+  }
+  return {{"points", b.points},
+          {"dense_points", b.dense_points},
+          {"launch", name_of(b.launch)},
+          {"most_requests", b.most_requests},
+          {"most_rows", b.most_rows},
+          {"log_latency_90", b.log_latency},
+          {"terms", terms},
+          {"residuals", field_of(b.time)},
+          {"byte_residuals", field_of(b.bytes)},
+          {"latency", json_of(r.batch_latency)},
+          {"dram_bytes", json_of(r.batch_dram)},
+          {"closed_form_latency", json_of(r.batch_closed_latency)},
+          {"interval_coverage_90", json_of(r.batch_coverage_90)},
+          {"left_out", left_out_of(r.batches)},
+          {"compared", points}};
 }
 
 ordered_json steps_of(const FittedModel& model) {
@@ -315,7 +358,7 @@ std::string fit_json(const FitReport& r) {
       {"left_out_latency", json_of(r.left_out_latency)},
       {"left_out_dram_bytes", json_of(r.left_out_dram)},
       {"left_out_coverage_90", json_of(r.left_out_coverage_90)},
-      {"left_out", left_out_of(r)},
+      {"left_out", left_out_of(r.left_out)},
       {"parameters", parameters_of(m)},
       {"parameter_interval_method", kIntervalMethod},
       {"by_regime", regimes_of(r)},
@@ -338,6 +381,9 @@ std::string fit_json(const FitReport& r) {
       {"system_residuals", field_of(m.system_time)}};
   if (m.prior) {
     out["prior"] = prior_of(*m.prior);
+  }
+  if (m.batch.measured()) {
+    out["batch"] = batch_of(r);
   }
   if (r.apart.before.points > 0) {
     out["apart"] = {{"geometry", r.apart.geometry},

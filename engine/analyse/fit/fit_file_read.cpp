@@ -111,6 +111,31 @@ class Reader {
     return out;
   }
 
+  BatchFit batch(const json& in) const {
+    BatchFit out{.points = in.at("points").get<std::int64_t>(),
+                 .dense_points = in.at("dense_points").get<std::int64_t>(),
+                 .launch = in.at("launch") == name_of(LaunchMode::kGraph) ? LaunchMode::kGraph
+                                                                          : LaunchMode::kStream,
+                 .terms = {},
+                 .time = field(in.at("residuals")),
+                 .bytes = field(in.at("byte_residuals")),
+                 .log_latency = in.at("log_latency_90").get<double>(),
+                 .most_requests = in.at("most_requests").get<std::int64_t>(),
+                 .most_rows = in.at("most_rows").get<std::int64_t>()};
+    for (const BatchTermInfo& info : batch_term_table()) {
+      for (const json& row : in.at("terms")) {
+        if (row.at("name") == info.name) {
+          out.terms.push_back({row.at("value").get<double>(), row.at("low").get<double>(),
+                               row.at("high").get<double>(), row.at("informed").get<bool>()});
+        }
+      }
+    }
+    if (out.terms.size() != kBatchTermCount) {
+      refuse("not all terms of steps of many requests are there, each once: make the fit anew");
+    }
+    return out;
+  }
+
   static Traversal order(const json& in) {
     return in.value("order", "bfs") == "dfs" ? Traversal::kDfs : Traversal::kBfs;
   }
@@ -238,6 +263,9 @@ class Reader {
       m.systems.push_back({q.at("name").get<std::string>(), q.at("log_latency_90").get<double>(),
                            q.at("points").get<std::int64_t>(),
                            q.at("longest").get<std::int64_t>()});
+    }
+    if (file_.contains("batch")) {
+      m.batch = batch(file_.at("batch"));
     }
     read_parameters(m);
     read_evidence(m);

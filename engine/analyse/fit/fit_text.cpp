@@ -136,6 +136,33 @@ std::string apart_text(const FitReport& r) {
          error_text("as predicted", r.apart.before) + error_text("own launch", r.apart.latency);
 }
 
+std::string batches_text(const FitReport& r) {
+  const BatchFit& b = r.model.batch;
+  if (r.batches.empty()) {
+    return {};
+  }
+  std::string out = formatted(
+      "\nsteps of many requests, %s: %d points, by whole numbers of requests left out\n",
+      b.launch == LaunchMode::kGraph ? "recorded" : "led by the host", static_cast<int>(b.points));
+  out += error_text("latency", r.batch_latency) + error_text("DRAM bytes", r.batch_dram) +
+         error_text("terms alone", r.batch_closed_latency) + "  90 % intervals hold " +
+         percent(r.batch_coverage_90) + "\n";
+  for (const LeftOutError& e : r.batches) {
+    out += formatted("  %-8s %7lld %-7s latency %9s / %-9s DRAM bytes %9s / %-9s (%d)\n",
+                     e.axis.c_str(), static_cast<long long>(e.value), e.beyond ? "beyond" : "",
+                     percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
+                     percent(e.dram_bytes.median_ape).c_str(),
+                     percent(e.dram_bytes.p90_ape).c_str(), static_cast<int>(e.latency.points));
+  }
+  for (std::size_t i = 0; i < kBatchTermCount; ++i) {
+    const BatchTermInfo& info = batch_term_table()[i];
+    const BatchTermEstimate& e = b.terms[i];
+    out += formatted("  %-30s %11.4g  [%.4g, %.4g] %s%s\n", info.name, e.value, e.low, e.high,
+                     info.unit, e.informed ? "" : "  no point moves it");
+  }
+  return out;
+}
+
 std::string terms_text(const FitReport& r) {
   std::string out =
       "\nDRAM bytes by launch, held out      predicted MB  counted MB   median error\n";
@@ -242,7 +269,7 @@ std::string fit_text(const FitReport& r) {
   }
   out += judged_text(r);
   out += left_out_text(r) + regimes_text(r) + systems_text(r) + sparse_terms_text(r) +
-         apart_text(r) + terms_text(r) + parameters_text(r);
+         apart_text(r) + batches_text(r) + terms_text(r) + parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());
   }

@@ -53,6 +53,10 @@ class Goals {
       add("90 % intervals hold", wanted, percent(*r.unseen_coverage_90),
           covers(*r.unseen_coverage_90));
     }
+    if (r.batch_coverage_90) {
+      add("- of steps of many requests", wanted, percent(*r.batch_coverage_90),
+          covers(*r.batch_coverage_90));
+    }
     std::vector<double> ranges;  // of few points a share says nothing: one more or less is 5 %
     for (const CoverageRow& row : r.coverage) {
       if (row.points >= static_cast<std::int64_t>(kEnoughForRange)) {
@@ -112,6 +116,9 @@ std::vector<Goal> goals_of(const FitReport& r) {
       goals.errors("latency, " + what, e.axis.empty() ? kLatency : kLeftOutLatency, e.latency);
     }
   }
+  goals.errors("DRAM bytes, steps of many requests, a whole number left out", kBytes, r.batch_dram);
+  goals.errors("latency, steps of many requests, a whole number left out", kLeftOutLatency,
+               r.batch_latency);
   goals.coverage(r);
   goals.ranking(r);
   return std::move(goals.rows);

@@ -377,6 +377,7 @@ class Reader {
     if (!file_.at("itl_ms").is_null()) {
       t.itl_ms = file_.at("itl_ms").get<double>();
     }
+    t.several_requests = file_.value("several_requests", "");
     for (std::size_t i = 1; i < requests.size(); ++i) {
       PlanTable batch = t;
       batch.batched.clear();

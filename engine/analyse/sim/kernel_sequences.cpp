@@ -176,6 +176,7 @@ std::vector<LaunchSequence> kernel_sequences(const PointKey& key, double cold_by
     case WorkloadKind::kDecode:
     case WorkloadKind::kRectify:
     case WorkloadKind::kRectifiedStep:
+    case WorkloadKind::kBatch:
       break;
   }
   VERSIEVE_ASSERT(false, "the point is of a kernel alone");

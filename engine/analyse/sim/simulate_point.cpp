@@ -158,6 +158,8 @@ std::vector<LaunchSequence> sets_of(const PointKey& key, const KnownBlocks& know
     case WorkloadKind::kSampling:
     case WorkloadKind::kMachine:
       return kernel_sequences(key, cold_bytes, most);
+    case WorkloadKind::kBatch:
+      throw Error(ExitCode::kAnswerNo, "steps of many requests are not traced: simulate one");
     case WorkloadKind::kAcceptance:
       break;
   }

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <map>
 #include <memory>
+#include <utility>
 
-#include "engine/run/batch/batch_memory.h"
+#include "engine/measure/sweep/synthetic_batch.h"
 #include "engine/run/model/compute_device.h"
-#include "engine/run/model/synthetic.h"
 #include "model/launches/step_composition.h"
 #include "model/launches/step_shape.h"
-#include "model/words/assert.h"
 #include "model/words/error.h"
 #include "profiler/cold_reads.h"
 #include "profiler/environment.h"
@@ -18,16 +19,6 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 3;
-
-LlmShape shape_for(const std::string& geometry, AttentionKind attention) {
-  LlmShape shape = named_llm_shape(geometry);
-  shape.attention = attention;
-  return shape;
-}
-
-AttentionKind attention_of(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kNsa ? AttentionKind::kNsa : AttentionKind::kDense;
-}
 
 // What a step of one request reads, by whether many requests read it once together.
 void count_bytes(const LlmShape& shape, const DraftShape& draft, std::int64_t element_bytes,
@@ -54,153 +45,162 @@ double microseconds() {
 template <class T>
 class BatchBencher {
  public:
-  BatchBencher(kernels::Ops<T>& ops, const BatchBenchOptions& options, AttentionKind attention)
-      : ops_(ops),
-        options_(options),
-        shape_(shape_for(options.geometry, attention)),
-        draft_shape_(usual_draft(shape_)),
-        target_(make_synthetic_target(ops, shape_, draft_shape_, options.seed)),
-        draft_(make_synthetic_draft(ops, draft_shape_, target_, options.seed + 1)) {}
+  BatchBencher(kernels::Ops<T>& ops, const BatchBenchOptions& options, const LlmShape& shape)
+      : options_(options), batch_(ops, shape, options.on_gpu, options.seed) {}
 
-  AttentionKind attention() const { return shape_.attention; }
+  AttentionKind attention() const { return batch_.shape().attention; }
 
-  BatchBenchRow row(const Strategy& strategy, std::int64_t context, std::int64_t requests) {
+  BatchBenchRow row(const BatchTuple& tuple, std::int64_t context, std::int64_t requests) {
+    const Strategy& strategy = tuple.strategy;
     BatchBenchRow out{.strategy = strategy, .context_len = context, .requests = requests};
-    out.tokens = strategy.draft.speculates()
-                     ? static_cast<double>(std::min(options_.yield, strategy.draft.depth + 1))
-                     : 1.0;
-    count_bytes(shape_, draft_shape_, sizeof(T), out);
-    const BatchRequest request = request_of(strategy, context);
-    SessionOptions session{.concurrency = requests, .drafts_by_rank = true};
-    try {
-      const std::vector<BatchRequest> all(static_cast<std::size_t>(requests), request);
-      const MemoryPlan memory = plan_memory<T>(ops_, options_.on_gpu, shape_, &draft_shape_,
-                                               nullptr, all, session, std::nullopt);
-      session.pages = requests * BatchSession<T>::pages_needed(shape_, request);
-      if (memory.pages < session.pages) {
-        out.refused_because = "keys and values of " + std::to_string(requests) +
-                              " requests do not fit into this machine's memory";
-        return out;
-      }
-    } catch (const Error& error) {
-      out.refused_because = error.what();
-      return out;
+    out.tokens = tuple.tokens;
+    out.role = tuple.role;
+    if (!tuple.role.empty()) {
+      out.predicted_us = tuple.predicted_us;
+      out.predicted_interval_us = tuple.predicted_interval_us;
     }
-    measure(request, session, out);
+    count_bytes(batch_.shape(), batch_.draft_shape(), sizeof(T), out);
+    const std::vector<std::int64_t> contexts(static_cast<std::size_t>(requests), context);
+    out.refused_because =
+        batch_.begin({.strategy = strategy,
+                      .contexts = contexts,
+                      .yield = std::max<std::int64_t>(1, std::llround(tuple.tokens)),
+                      .steps = kWarmUpSteps + options_.samples});
+    if (out.refused_because.empty()) {
+      measure(out);
+      batch_.end();
+    }
     return out;
   }
 
  private:
-  BatchRequest request_of(const Strategy& strategy, std::int64_t context) const {
-    const std::int64_t steps = kWarmUpSteps + options_.samples + 1;
-    BatchRequest request{
-        .prompt = std::vector<std::int32_t>(static_cast<std::size_t>(context + 1), 1),
-        .options = {.strategy = strategy, .max_new_tokens = 1 + steps * (options_.yield + 1)}};
-    request.forced_yield = strategy.draft.speculates() ? options_.yield : 0;
-    return request;
-  }
-
-  // The first request's context is random, the others' are copies of it.
-  void measure(const BatchRequest& request, const SessionOptions& options, BatchBenchRow& out) {
-    BatchSession<T> session(ops_, target_, &draft_, options);
-    std::optional<KvCache<T>> first;
-    for (std::int64_t id = 0; id < out.requests; ++id) {
-      session.submit_prefilled(id, request, [&](KvCache<T>& cache) {
-        if (first) {
-          copy_context(*first, cache, out.context_len);
-        } else {
-          fill_context(ops_, shape_, cache, out.context_len, options_.seed + 2);
-          first = KvCache<T>(ops_, shape_, cache.rows());
-        }
-      });
+  void measure(BatchBenchRow& out) {
+    for (std::int64_t step = 0; step < kWarmUpSteps; ++step) {
+      batch_.step();
     }
+    const SessionSeconds before = batch_.seconds();
     std::vector<double> us;
-    SessionSeconds before;
-    for (std::int64_t step = 0; step < kWarmUpSteps + options_.samples; ++step) {
-      if (step == kWarmUpSteps) {
-        before = session.seconds();
-      }
+    for (std::int64_t step = 0; step < options_.samples; ++step) {
       const double begin = microseconds();
-      const std::vector<FinishedRequest> finished = session.step();
-      ops_.synchronize();
-      VERSIEVE_ASSERT(finished.empty(), "requests outlast the samples");
-      if (step >= kWarmUpSteps) {
-        us.push_back(microseconds() - begin);
-      }
+      batch_.step();
+      us.push_back(microseconds() - begin);
     }
     out.time = profiler::summary_of(us);
     const double steps = static_cast<double>(options_.samples);
-    const SessionSeconds& after = session.seconds();
+    const SessionSeconds& after = batch_.seconds();
     out.spent = {.enqueue = (after.enqueue - before.enqueue) / steps,
                  .accept = (after.accept - before.accept) / steps,
                  .commit = (after.commit - before.commit) / steps,
                  .draft = (after.draft - before.draft) / steps};
   }
 
-  void copy_context(const KvCache<T>& from, KvCache<T>& to, std::int64_t tokens) {
-    to.set_length(tokens);
-    const auto copy = [&](const T* source, T* destination, std::int64_t stride, std::int64_t rows) {
-      if (source != nullptr && rows > 0) {
-        ops_.copy_rows({.rows = shape_.layers,
-                        .width = rows * shape_.kv_width(),
-                        .src_stride = stride * shape_.kv_width(),
-                        .dst_stride = stride * shape_.kv_width(),
-                        .src = source,
-                        .dst = destination,
-                        .term = TrafficTerm::kKvAppend});
-      }
-    };
-    const KvRows<T>& a = from.rows();
-    const KvRows<T>& b = to.rows();
-    copy(a.k, b.k, a.layer_rows, tokens);
-    copy(a.v, b.v, a.layer_rows, tokens);
-    copy(a.k_raw, b.k_raw, a.layer_rows, tokens);
-    copy(a.k_cmp, b.k_cmp, a.cmp_layer_rows, to.compressed_length());
-    copy(a.v_cmp, b.v_cmp, a.cmp_layer_rows, to.compressed_length());
-  }
-
-  kernels::Ops<T>& ops_;
   const BatchBenchOptions& options_;
-  LlmShape shape_;
-  DraftShape draft_shape_;
-  Target<T> target_;
-  Draft<T> draft_;
+  SyntheticBatch<T> batch_;
 };
 
-// Rows of one strategy and context, B after B.
+struct Job {
+  BatchTuple tuple;
+  std::int64_t context = 0, requests = 0;
+};
+
+LlmShape shape_of(const BatchBenchOptions& options, const Strategy& strategy) {
+  return batch_shape(options.table != nullptr ? options.table->model : options.geometry, strategy);
+}
+
+// What is timed, in turn: of a table the tuples of a number of requests one after the other, else
+// of a strategy and context B after B.
+std::vector<Job> jobs_of(const BatchBenchOptions& options) {
+  std::vector<Job> jobs;
+  if (options.table != nullptr) {
+    for (const std::int64_t context : options.contexts) {
+      for (const std::int64_t requests : options.requests) {
+        for (BatchTuple& tuple :
+             played_tuples(*options.table, context, requests, options.precision)) {
+          jobs.push_back({std::move(tuple), context, requests});
+        }
+      }
+    }
+    return jobs;
+  }
+  for (const std::string& text : options.strategies) {
+    BatchTuple tuple{.strategy = Strategy::parse(text), .role = {}};
+    tuple.tokens =
+        tuple.strategy.draft.speculates()
+            ? static_cast<double>(std::min(options.yield, tuple.strategy.draft.depth + 1))
+            : 1.0;
+    for (const std::int64_t context : options.contexts) {
+      for (const std::int64_t requests : options.requests) {
+        jobs.push_back({tuple, context, requests});
+      }
+    }
+  }
+  return jobs;
+}
+
 template <class T>
 void add_rows(kernels::Ops<T>& ops, const std::function<void(const BatchBenchRow&)>& on_row,
               BatchBench& bench) {
   const BatchBenchOptions& options = bench.options;
   const std::optional<double> rate = cold_read_rate(bench.cold_reads);
   std::unique_ptr<BatchBencher<T>> bencher;
-  for (const std::string& text : options.strategies) {
-    const Strategy strategy = Strategy::parse(text);
-    if (bencher == nullptr || bencher->attention() != attention_of(strategy)) {
+  std::map<std::pair<std::string, std::int64_t>, double> one;  // tokens a second of one request
+  for (const Job& job : jobs_of(options)) {
+    const LlmShape shape = shape_of(options, job.tuple.strategy);
+    if (bencher == nullptr || bencher->attention() != shape.attention) {
       bencher.reset();  // frees first: two models need not fit together
-      bencher = std::make_unique<BatchBencher<T>>(ops, options, attention_of(strategy));
+      bencher = std::make_unique<BatchBencher<T>>(ops, options, shape);
     }
-    for (const std::int64_t context : options.contexts) {
-      std::optional<double> one;
-      for (const std::int64_t requests : options.requests) {
-        BatchBenchRow row = bencher->row(strategy, context, requests);
-        if (rate) {
-          row.bound_us = 1e6 * row.bytes() / *rate;
-        }
-        if (row.refused_because.empty() && requests == 1) {
-          one = row.tokens_per_second();
-        }
-        if (row.refused_because.empty() && one) {
-          row.over_one = row.tokens_per_second() / *one;
-        }
-        bench.rows.push_back(row);
-        on_row(row);
-      }
+    BatchBenchRow row = bencher->row(job.tuple, job.context, job.requests);
+    if (rate) {
+      row.bound_us = 1e6 * row.bytes() / *rate;
     }
+    const std::pair key{row.strategy.text(), row.context_len};
+    if (row.refused_because.empty() && row.requests == 1) {
+      one[key] = row.tokens_per_second();
+    }
+    if (const auto found = one.find(key); row.refused_because.empty() && found != one.end()) {
+      row.over_one = row.tokens_per_second() / found->second;
+    }
+    bench.rows.push_back(row);
+    on_row(row);
   }
 }
 
+const BatchBenchRow* timed(const std::vector<BatchBenchRow>& rows, const BatchBenchRow& beside,
+                           const char* role) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const BatchBenchRow& row) {
+    return row.role == role && row.context_len == beside.context_len &&
+           row.requests == beside.requests && row.refused_because.empty();
+  });
+  return found != rows.end() ? &*found : nullptr;
+}
+
 }  // namespace
+
+std::vector<BatchPlayed> BatchBench::played() const {
+  std::vector<BatchPlayed> out;
+  for (const BatchBenchRow& row : rows) {
+    if (row.role != "planned" || !row.refused_because.empty()) {
+      continue;
+    }
+    const BatchBenchRow* const plain = timed(rows, row, "plain");
+    const BatchBenchRow* const base = timed(rows, row, "baseline");
+    if (plain != nullptr && base != nullptr) {
+      // One tuple in two roles was timed twice, and gains nothing over itself.
+      const auto over = [&row](const BatchBenchRow& other) {
+        return other.strategy == row.strategy ? 1.0
+                                              : row.tokens_per_second() / other.tokens_per_second();
+      };
+      out.push_back({.context_len = row.context_len,
+                     .requests = row.requests,
+                     .planned = row.strategy,
+                     .tokens_per_second = row.tokens_per_second(),
+                     .over_baseline = over(*base),
+                     .over_plain = over(*plain)});
+    }
+  }
+  return out;
+}
 
 void check_batch_bench(const BatchBenchOptions& options) {
   const auto least = [](const std::vector<std::int64_t>& values) {
@@ -214,15 +214,11 @@ void check_batch_bench(const BatchBenchOptions& options) {
                 "bench batch takes strategies, 1 to 1024 requests, contexts of at least 8 tokens, "
                 "a yield of at least 1 and at least 6 samples");
   }
-  for (const std::string& text : options.strategies) {
-    const Strategy strategy = Strategy::parse(text);
-    const LlmShape shape = shape_for(options.geometry, attention_of(strategy));
-    if (strategy.attention != AttentionMethod::kNsa &&
-        strategy.attention != AttentionMethod::kDense) {
-      throw Error(ExitCode::kUsage, "bench batch takes nsa and dense strategies, not " + text);
-    }
-    if (const std::string reason = illegal_because(strategy, shape); !reason.empty()) {
-      throw Error(ExitCode::kUsage, text + ": " + reason);
+  for (const Job& job : jobs_of(options)) {
+    const Strategy& strategy = job.tuple.strategy;
+    if (const std::string reason = unbatched_because(strategy, shape_of(options, strategy));
+        !reason.empty()) {
+      throw Error(ExitCode::kUsage, strategy.text() + ": " + reason);
     }
   }
 }

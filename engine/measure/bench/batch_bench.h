@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/measure/bench/batch_plan.h"
 #include "engine/run/batch/batch_session.h"
 #include "model/words/hardware.h"
 #include "model/words/strategy.h"
@@ -22,6 +23,10 @@ struct BatchBenchOptions {
   // Of a dense strategy the geometry is taken with dense attention.
   std::vector<std::string> strategies = {"nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"};
   std::int64_t yield = 3;  // tokens of a request's step with a draft
+  // In the place of geometry, strategies and yield: the table that is played, of a geometry, whose
+  // requests are those of its own that `requests` names. Not owned.
+  const PlanTable* table = nullptr;
+  PrecisionClass precision = PrecisionClass::kStrict;  // of the planned tuples
   std::int64_t samples = 15;
   std::uint64_t seed = 1;
   bool on_gpu = true;
@@ -40,6 +45,9 @@ struct BatchBenchRow {
   double request_bytes = 0.0;    // read for each request: keys and values
   std::optional<double> bound_us;
   std::optional<double> over_one;  // tokens a second over those of one request, same strategy
+  std::string role;                // BatchTuple
+  std::optional<double> predicted_us;
+  Interval predicted_interval_us{};
 
   double bytes() const { return shared_bytes + static_cast<double>(requests) * request_bytes; }
   double tokens_per_second() const {
@@ -52,6 +60,9 @@ struct BatchBench {
   BatchBenchOptions options;
   std::vector<ReadTime> cold_reads;  // measured in this run, before the rows
   std::vector<BatchBenchRow> rows;
+
+  // Of a table, one for each context and number of requests of which all three could be timed.
+  std::vector<BatchPlayed> played() const;
 };
 
 // Throws Error(kUsage) for options that nothing can be measured with.

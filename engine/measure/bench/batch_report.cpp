@@ -10,6 +10,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
+const std::string& geometry_of(const BatchBench& b) {
+  return b.options.table != nullptr ? b.options.table->model : b.options.geometry;
+}
+
 ordered_json json_of(const BatchBenchRow& row) {
   ordered_json out = {{"strategy", row.strategy.text()},
                       {"context", row.context_len},
@@ -19,6 +23,12 @@ ordered_json json_of(const BatchBenchRow& row) {
     return out;
   }
   const auto us = [](double seconds) { return 1e6 * seconds; };
+  if (!row.role.empty()) {
+    out["role"] = row.role;
+    out["predicted_us"] = {{"mean", *row.predicted_us},
+                           {"low", row.predicted_interval_us.low},
+                           {"high", row.predicted_interval_us.high}};
+  }
   out["time_us"] = {{"median", row.time.median},
                     {"low", row.time.median_low},
                     {"high", row.time.median_high},
@@ -54,6 +64,39 @@ std::string line_of(const BatchBenchRow& row) {
                           1e6 * row.spent.accept, 1e6 * row.spent.commit, 1e6 * row.spent.draft);
 }
 
+ordered_json json_of(const BatchPlayed& p) {
+  return {{"context", p.context_len},         {"requests", p.requests},
+          {"planned", p.planned.text()},      {"tokens_per_second", p.tokens_per_second},
+          {"over_baseline", p.over_baseline}, {"over_plain", p.over_plain}};
+}
+
+// Of each number of requests the planned tuple beside the other two, and its prediction.
+std::string played_text(const BatchBench& b) {
+  std::string out =
+      "\nthe table, played: total tokens/s, the tokens of a step as it has them\n"
+      "      L    B  planned                       tokens/s  over baseline  over plain\n";
+  for (const BatchPlayed& p : b.played()) {
+    out += formatted("%7lld %4lld  %-28s %9.1f %14.3f %11.3f\n",
+                     static_cast<long long>(p.context_len), static_cast<long long>(p.requests),
+                     p.planned.text().c_str(), p.tokens_per_second, p.over_baseline, p.over_plain);
+  }
+  std::int64_t timed = 0, held = 0;
+  for (const BatchBenchRow& row : b.rows) {
+    if (row.refused_because.empty() && row.predicted_us) {
+      timed += 1;
+      held += row.predicted_interval_us.low <= row.time.median &&
+              row.time.median <= row.predicted_interval_us.high;
+      out += formatted("%7lld %4lld  %-8s %-28s measured %9.1f us, predicted %9.1f [%.1f, %.1f]\n",
+                       static_cast<long long>(row.context_len),
+                       static_cast<long long>(row.requests), row.role.c_str(),
+                       row.strategy.text().c_str(), row.time.median, *row.predicted_us,
+                       row.predicted_interval_us.low, row.predicted_interval_us.high);
+    }
+  }
+  return out + formatted("%lld of %lld steps lie within the table's 90 %% interval\n",
+                         static_cast<long long>(held), static_cast<long long>(timed));
+}
+
 }  // namespace
 
 std::string batch_bench_json(const BatchBench& b) {
@@ -61,24 +104,30 @@ std::string batch_bench_json(const BatchBench& b) {
   for (const BatchBenchRow& row : b.rows) {
     rows.push_back(json_of(row));
   }
-  return ordered_json{{"bench", "batch"},
+  ordered_json played = ordered_json::array();
+  for (const BatchPlayed& p : b.played()) {
+    played.push_back(json_of(p));
+  }
+  ordered_json out = {{"bench", "batch"},
                       {"device", b.device},
                       {"backend", b.backend},
                       {"dtype", b.dtype},
-                      {"geometry", b.options.geometry},
+                      {"geometry", geometry_of(b)},
                       {"samples", b.options.samples},
                       {"seed", b.options.seed},
                       {"interval", "95 % order statistics of the median"},
                       {"cold_reads", cold_reads_json(b.cold_reads)},
-                      {"rows", rows}}
-             .dump(1) +
-         "\n";
+                      {"rows", rows}};
+  if (b.options.table != nullptr) {
+    out["played"] = played;
+  }
+  return out.dump(1) + "\n";
 }
 
 std::string batch_bench_text(const BatchBench& b) {
   std::string out =
-      "steps of many requests of " + b.options.geometry + ", synthetic weights, " + b.dtype +
-      ", on " + b.device + " (" + b.backend + "), median of " + std::to_string(b.options.samples) +
+      "steps of many requests of " + geometry_of(b) + ", synthetic weights, " + b.dtype + ", on " +
+      b.device + " (" + b.backend + "), median of " + std::to_string(b.options.samples) +
       " [95 % interval], us\n" +
       "      L  strategy                        B      step  [95 % interval]        tokens/s"
       " over 1   shared  request   bw%  enqueue  accept commit   draft\n";
@@ -90,7 +139,8 @@ std::string batch_bench_text(const BatchBench& b) {
       "each request's keys and values. bw%: those bytes at the rate of this machine's longest "
       "read, of the step.\nenqueue, accept, commit, draft: where the step's time went by the "
       "host's clock; accept and draft wait for the device.\n";
-  return out + cold_reads_line(b.cold_reads);
+  out += cold_reads_line(b.cold_reads);
+  return b.options.table != nullptr ? out + played_text(b) : out;
 }
 
 }  // namespace versieve::engine

@@ -8,6 +8,7 @@
 
 #include "engine/measure/sweep/acceptance_point.h"
 #include "engine/measure/sweep/attention_point.h"
+#include "engine/measure/sweep/batch_point.h"
 #include "engine/measure/sweep/decode_point.h"
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/kernel_point.h"
@@ -66,6 +67,8 @@ class Runners {
         return make_topk_runner<T>(plan_, *instrument_, on_gpu_, threads);
       case WorkloadKind::kSampling:
         return make_sampling_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kBatch:
+        return make_batch_runner<T>(plan_, *instrument_, on_gpu_, threads);
       case WorkloadKind::kMachine:
         return make_machine_runner<T>(plan_, *instrument_, on_gpu_, threads);
     }

@@ -157,7 +157,7 @@ template <class Range>
 std::vector<std::vector<Range>> in_repetitions(const std::vector<Range>& ranges,
                                                std::int64_t repetitions) {
   const std::size_t each = ranges.size() / static_cast<std::size_t>(repetitions);
-  VERSIEVE_ASSERT(each * static_cast<std::size_t>(repetitions) == ranges.size(),
+  VERSIEVE_ASSERT(each > 0 && each * static_cast<std::size_t>(repetitions) == ranges.size(),
                   "every repetition launches the same kernels");
   std::vector<std::vector<Range>> cut;
   for (std::size_t first = 0; first < ranges.size(); first += each) {
@@ -243,6 +243,9 @@ void GpuInstrument::measure_counters(const RepeatableWork& work, const MeasurePl
     counters_.reset();  // a half-done repetition is given up
     counter_ranges_ = 0;
     throw;
+  }
+  if (work.moves_on) {
+    leave_common(repetitions, point.ranges);
   }
   add_counters(repetitions, point.ranges);
 }

@@ -26,6 +26,8 @@ struct RepeatableWork {
   // recording); returns once it has run. May be empty.
   std::function<void()> run_timed;
   std::int64_t timed_runs = 1;  // that run_timed makes; a sample is of one
+  // Each run goes on where the last one ended, so that some launch what others do not.
+  bool moves_on = false;
   std::function<void()> synchronize;
   std::function<void(kernels::LaunchObserver*)> observe;
 };

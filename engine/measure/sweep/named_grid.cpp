@@ -1,12 +1,15 @@
 #include "engine/measure/sweep/named_grid.h"
 
 #include "engine/measure/sweep/sweep_fields.h"
+#include "model/words/batch_point.h"
 #include "model/words/kernel_case.h"
 
 namespace versieve::engine {
 namespace {
 
 using Texts = std::vector<std::string>;
+constexpr const char* kAlikeContexts = "alike";  // of all requests of a batch
+
 using Counts = std::vector<std::int64_t>;
 
 constexpr std::int64_t kMostRows = 4096;
@@ -30,8 +33,8 @@ struct NamedGrid {
   WorkloadKind workload = WorkloadKind::kDecode;
   Texts model, text, dtype, cache_state, launch;
   std::string regime = "synthetic", split;  // of the text that steps of a trained pair run on
-  Counts length, rows;                      // rows: of kernels; strategies say their own
-  std::vector<double> temperature;          // of steps
+  Counts length, rows;  // rows: of kernels, requests of batches; strategies say their own
+  std::vector<double> temperature;  // of steps
 };
 
 void require_within(const std::string& where, const char* key, const Counts& values,
@@ -50,7 +53,8 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
   grid.workload = workload_kind(fields.value<std::string>("workload", "attention"));
   const bool kernel = is_kernel(grid.workload);
   const bool reads = reads_text(grid.workload);
-  const bool step = is_step(grid.workload) || reads;
+  const bool batch = grid.workload == WorkloadKind::kBatch;
+  const bool step = is_step(grid.workload) || reads || batch;
   const char* const text = kernel ? "case" : "strategy";
   const char* const length = kernel ? "length" : "context_len";
   grid.text = fields.axis<std::string>(text, {});
@@ -59,11 +63,22 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
   }
   grid.model = kernel ? Texts{"kernel"}
                       : fields.axis<std::string>("model", {reads ? kPairModel : "dense-1b"});
-  grid.rows = kernel ? fields.axis<std::int64_t>("rows", {1}) : Counts{0};
+  grid.rows = kernel  ? fields.axis<std::int64_t>("rows", {1})
+              : batch ? fields.axis<std::int64_t>("requests", {1})
+                      : Counts{0};
+  if (batch) {
+    const std::string contexts = fields.value<std::string>("contexts", kAlikeContexts);
+    require_known(fields, "contexts", {contexts}, {kAlikeContexts, kMixedContexts});
+    grid.regime = contexts == kMixedContexts ? kMixedContexts : grid.regime;
+    require_within(where, "requests", grid.rows, kMostBatch);
+  }
   grid.length = fields.axis<std::int64_t>(length, {4096});
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>("cache_state", {step ? "as_is" : "cold_rotate"});
-  grid.launch = fields.axis<std::string>("launch", {reads ? "stream" : "graph"});
+  grid.launch = fields.axis<std::string>("launch", {reads || batch ? "stream" : "graph"});
+  if (batch) {
+    require_known(fields, "launch", grid.launch, {"stream"});
+  }
   if (is_of_pair(grid.model, where) && step) {
     grid.regime = fields.value<std::string>("regime", text_regimes().front());
     grid.split = fields.value<std::string>("split", "calibration");
@@ -117,6 +132,7 @@ void name_point(const NamedGrid& grid, const std::string& text, std::int64_t row
     case WorkloadKind::kDecode:
     case WorkloadKind::kRectify:
     case WorkloadKind::kRectifiedStep:
+    case WorkloadKind::kBatch:
       break;
   }
   const Strategy strategy = Strategy::parse(text);
@@ -124,6 +140,10 @@ void name_point(const NamedGrid& grid, const std::string& text, std::int64_t row
     rectified_tokens(strategy, grid);  // refuses
   }
   key.strategy = strategy.text();
+  if (grid.workload == WorkloadKind::kBatch) {
+    key.num_queries = rows * strategy.draft.nodes;
+    return;
+  }
   key.num_queries = grid.workload == WorkloadKind::kRectify ? rectified_tokens(strategy, grid)
                                                             : strategy.draft.nodes;
 }
@@ -141,7 +161,8 @@ bool names_points(const nlohmann::json& grid) {
   return step || workload == name_of(WorkloadKind::kDecode) ||
          workload == name_of(WorkloadKind::kRectify) ||
          workload == name_of(WorkloadKind::kRectifiedStep) ||
-         workload == name_of(WorkloadKind::kTopk) || workload == name_of(WorkloadKind::kSampling) ||
+         workload == name_of(WorkloadKind::kBatch) || workload == name_of(WorkloadKind::kTopk) ||
+         workload == name_of(WorkloadKind::kSampling) ||
          workload == name_of(WorkloadKind::kMachine);
 }
 

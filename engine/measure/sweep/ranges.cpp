@@ -105,6 +105,15 @@ void add_trace(const std::vector<std::vector<profiler::TracedRange>>& repetition
   }
 }
 
+void leave_common(const std::vector<std::vector<profiler::RangeSample>>& repetitions,
+                  std::vector<RangeMeasurement>& ranges) {
+  std::erase_if(ranges, [&](const RangeMeasurement& range) {
+    return std::any_of(repetitions.begin(), repetitions.end(), [&](const auto& repetition) {
+      return launches_of(range.path, repetition).empty();
+    });
+  });
+}
+
 void add_counters(const std::vector<std::vector<profiler::RangeSample>>& repetitions,
                   std::vector<RangeMeasurement>& ranges) {
   VERSIEVE_ASSERT(!repetitions.empty(), "counters come from at least one repetition");

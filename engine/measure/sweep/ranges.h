@@ -17,6 +17,9 @@ std::vector<RangeMeasurement> ranges_of(const LaunchLog& log);
 void add_trace(const std::vector<std::vector<profiler::TracedRange>>& repetitions,
                std::vector<RangeMeasurement>& ranges);
 
+// Leaves the paths that every repetition launched, of work whose runs differ in a few.
+void leave_common(const std::vector<std::vector<profiler::RangeSample>>& repetitions,
+                  std::vector<RangeMeasurement>& ranges);
 // The median over repetitions of each path's counters: within a repetition sums add over a path's
 // launches and rates are averaged by duration. A counter that one launch lacks is lacking.
 void add_counters(const std::vector<std::vector<profiler::RangeSample>>& repetitions,

@@ -86,13 +86,19 @@ class Fields {
 // says one, its points would have two names.
 inline void require_targets(const std::string& where, WorkloadKind workload,
                             const std::vector<std::string>& models) {
-  const bool step = workload == WorkloadKind::kStep || workload == WorkloadKind::kRectifiedStep;
+  const bool batch = workload == WorkloadKind::kBatch;
+  const bool step =
+      workload == WorkloadKind::kStep || workload == WorkloadKind::kRectifiedStep || batch;
   if (!step && workload != WorkloadKind::kAttention && workload != WorkloadKind::kDecode &&
       workload != WorkloadKind::kRectify) {
     return;
   }
   for (const std::string& model : models) {
     if (model == kPairModel) {
+      if (batch) {
+        throw Error(ExitCode::kBadInput,
+                    where + ": steps of many requests are measured of geometries, not of the pair");
+      }
       continue;
     }
     try {

@@ -1,0 +1,348 @@
+#include "engine/analyse/fit/batch_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "engine/analyse/fit/batch_points.h"
+#include "engine/analyse/fit/cost_search.h"
+#include "engine/analyse/fit/error_tables.h"
+#include "engine/analyse/fit/least_squares.h"
+#include "engine/analyse/fit/residual_fit.h"
+#include "engine/analyse/fit/statistics.h"
+#include "model/words/normal_law.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr int kIterations = 60;
+constexpr double kPriorSd = 2.0;           // of log terms
+constexpr double kWholePointWeight = 2.0;  // a step beside each of its ranges
+
+using Points = std::vector<const BatchPoint*>;
+
+struct BatchModel {
+  std::vector<BatchTermEstimate> estimates;
+  BatchTerms values{};
+  ResidualField time, bytes;
+};
+
+StepWork work_of(const BatchPoint& p, const BatchTerms& terms) {
+  StepWork work = p.work;
+  apply_batch(terms, p.point.shape, work);
+  return work;
+}
+
+bool is_attention(LaunchKind kind) {
+  return kind == LaunchKind::kNsaRoute || kind == LaunchKind::kNsaAttend ||
+         kind == LaunchKind::kNsaReuse || kind == LaunchKind::kFlashDecode ||
+         kind == LaunchKind::kFlashRows;
+}
+
+class BatchSearch {
+ public:
+  BatchSearch(const Points& points, const HardwareSpec& hardware, const CostParameters& parameters)
+      : points_(points), hardware_(hardware), parameters_(parameters) {}
+
+  BatchModel run() const {
+    const LeastSquaresResult result = minimise(problem());
+    BatchModel out;
+    for (std::size_t i = 0; i < kBatchTermCount; ++i) {
+      const Eigen::Index a = static_cast<Eigen::Index>(i);
+      const BatchTermInfo& info = batch_term_table()[i];
+      const bool informed = result.informed[i];
+      const double sd = informed ? kNinety * std::sqrt(result.covariance(a, a)) : 0.0;
+      BatchTermEstimate e{.value = std::exp(result.x[a]), .informed = informed};
+      e.low = informed ? std::max(info.low, e.value * std::exp(-sd)) : info.low;
+      e.high = informed ? std::min(info.high, e.value * std::exp(sd)) : info.high;
+      out.values[i] = e.value;
+      out.estimates.push_back(e);
+    }
+    add_fields(out);
+    return out;
+  }
+
+ private:
+  LeastSquaresProblem problem() const {
+    LeastSquaresProblem p;
+    const Eigen::Index n = static_cast<Eigen::Index>(kBatchTermCount);
+    p.start.resize(n);
+    p.low.resize(n);
+    p.high.resize(n);
+    for (Eigen::Index a = 0; a < n; ++a) {
+      const BatchTermInfo& info = batch_term_table()[static_cast<std::size_t>(a)];
+      p.start[a] = std::log(info.initial);
+      p.low[a] = std::log(info.low);
+      p.high[a] = std::log(info.high);
+    }
+    p.prior_mean = p.start;
+    p.prior_sd = Eigen::VectorXd::Constant(n, kPriorSd);
+    p.max_iterations = kIterations;
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      visit(*points_[i], initial(), [&](double) { p.cluster.push_back(static_cast<int>(i)); });
+    }
+    p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& residuals) {
+      BatchTerms terms{};
+      for (std::size_t i = 0; i < kBatchTermCount; ++i) {
+        terms[i] = std::exp(x[static_cast<Eigen::Index>(i)]);
+      }
+      Eigen::Index next = 0;
+      for (const BatchPoint* point : points_) {
+        visit(*point, terms, [&](double residual) { residuals[next++] = residual; });
+      }
+    };
+    return p;
+  }
+
+  static BatchTerms initial() {
+    BatchTerms terms{};
+    for (std::size_t i = 0; i < kBatchTermCount; ++i) {
+      terms[i] = batch_term_table()[i].initial;
+    }
+    return terms;
+  }
+
+  // The step's time; of its ranges products and attention, which tell the device's terms from the
+  // host's.
+  template <class Put>
+  void visit(const BatchPoint& p, const BatchTerms& terms, const Put& put) const {
+    const StepWork work = work_of(p, terms);
+    const RunConditions conditions = conditions_of(work, p.point.conditions);
+    if (p.point.time_us) {
+      const double us = cost_of(work, hardware_, parameters_, conditions).time_us;
+      put(kWholePointWeight * std::log(us / *p.point.time_us));
+    }
+    const KindCosts kinds = cost_by_kind(work, hardware_, parameters_, conditions);
+    for (const RangeObservation& range : p.point.ranges) {
+      const KindCost& cost = kinds[static_cast<std::size_t>(range.kind)];
+      const bool told = range.kind == LaunchKind::kLinear || is_attention(range.kind);
+      if (told && cost.present && range.time_us && *range.time_us > 0.0) {
+        put(std::log(cost.time_us / *range.time_us));
+      }
+    }
+  }
+
+  void add_fields(BatchModel& model) const {
+    std::vector<Residual> times, bytes;
+    for (const BatchPoint* p : points_) {
+      const StepWork work = work_of(*p, model.values);
+      const StepCost cost = cost_of(work, hardware_, parameters_, p->point.conditions);
+      if (p->point.time_us) {
+        times.push_back({p->regime, std::log(*p->point.time_us / cost.time_us)});
+      }
+      if (const std::optional<double> counted = judged_bytes(p->point)) {
+        bytes.push_back({p->regime, std::log(*counted / cost.dram_bytes)});
+      }
+    }
+    model.time = fit_residual_field(times);
+    model.bytes = fit_residual_field(bytes);
+  }
+
+  const Points& points_;
+  const HardwareSpec& hardware_;
+  const CostParameters& parameters_;
+};
+
+struct BatchPrediction {
+  double time_us = 0.0, closed_form_us = 0.0, dram_bytes = 0.0, read_bytes = 0.0;
+};
+
+BatchPrediction predicted(const BatchPoint& p, const HardwareSpec& hardware,
+                          const CostParameters& parameters, const BatchModel& model) {
+  const StepWork work = work_of(p, model.values);
+  const StepCost cost = cost_of(work, hardware, parameters, p.point.conditions);
+  const double bytes = std::exp(model.bytes.at(p.regime));
+  double read = 0.0;
+  for (const KindCost& kind :
+       cost_by_kind(work, hardware, parameters, conditions_of(work, p.point.conditions))) {
+    read += kind.read_bytes;
+  }
+  return {cost.time_us * std::exp(model.time.at(p.regime)), cost.time_us, cost.dram_bytes * bytes,
+          read * bytes};
+}
+
+// A number of requests that a fit had not seen, and what it made of its points.
+struct LeftOutBatch {
+  std::int64_t requests = 0;
+  bool beyond = false;
+  std::vector<std::pair<const BatchPoint*, BatchPrediction>> points;
+
+  std::vector<double> log_errors() const {
+    std::vector<double> out;
+    for (const auto& [p, prediction] : points) {
+      if (p->point.time_us) {
+        out.push_back(std::abs(std::log(prediction.time_us / *p->point.time_us)));
+      }
+    }
+    return out;
+  }
+};
+
+class BatchFitting {
+ public:
+  BatchFitting(const std::vector<BatchPoint>& points, const HardwareSpec& hardware, FitParts& parts,
+               FitReport& report)
+      : hardware_(hardware),
+        parameters_(report.model.parameters()),
+        parts_(parts),
+        report_(report) {
+    for (const BatchPoint& p : points) {
+      points_.push_back(&p);
+      values_.insert(p.requests);
+    }
+  }
+
+  void run() {
+    const BatchModel model = BatchSearch(points_, hardware_, parameters_).run();
+    parts_.finish();
+    describe(model);
+    compare(model);
+    judge(leave_out());
+  }
+
+ private:
+  void describe(const BatchModel& model) {
+    BatchFit& b = report_.model.batch;
+    b.points = std::ssize(points_);
+    b.terms = model.estimates;
+    b.time = model.time;
+    b.bytes = model.bytes;
+    b.launch = points_.front()->point.key.launch;
+    for (const BatchPoint* p : points_) {
+      b.dense_points += p->point.shape.target.attention == AttentionKind::kDense;
+      b.most_requests = std::max(b.most_requests, p->requests);
+      b.most_rows = std::max(b.most_rows, p->point.key.num_queries);
+    }
+  }
+
+  void compare(const BatchModel& model) {
+    Errors closed;
+    for (const BatchPoint* p : points_) {
+      const BatchPrediction out = predicted(*p, hardware_, parameters_, model);
+      closed.add(out.closed_form_us, p->point.time_us);
+      report_.batch_compared.push_back({p->point.key, false, p->point.time_us, p->point.dram_bytes,
+                                        p->point.read_bytes, out.time_us, out.closed_form_us,
+                                        out.dram_bytes, out.read_bytes});
+    }
+    report_.batch_closed_latency = closed.summary();
+  }
+
+  std::vector<LeftOutBatch> leave_out() {
+    std::vector<LeftOutBatch> out;
+    for (const std::int64_t requests : values_) {
+      out.push_back({.requests = requests,
+                     .beyond = requests == *values_.begin() || requests == *values_.rbegin(),
+                     .points = {}});
+    }
+    parts_.run(std::ssize(out), [&](std::int64_t i) {
+      LeftOutBatch& one = out[static_cast<std::size_t>(i)];
+      Points kept;
+      for (const BatchPoint* p : points_) {
+        if (p->requests != one.requests) {
+          kept.push_back(p);
+        }
+      }
+      const BatchModel model = BatchSearch(kept, hardware_, parameters_).run();
+      for (const BatchPoint* p : points_) {
+        if (p->requests == one.requests) {
+          one.points.emplace_back(p, predicted(*p, hardware_, parameters_, model));
+        }
+      }
+    });
+    return out;
+  }
+
+  // An interval of a number of requests comes from the others' errors: its own are not known
+  // beforehand.
+  static std::optional<double> width_of(const std::vector<LeftOutBatch>& all,
+                                        const LeftOutBatch* except) {
+    std::vector<double> errors;
+    for (const LeftOutBatch& one : all) {
+      if (&one != except && !one.beyond) {
+        const std::vector<double> own = one.log_errors();
+        errors.insert(errors.end(), own.begin(), own.end());
+      }
+    }
+    return conformal_quantile(errors, 0.9);
+  }
+
+  void judge(const std::vector<LeftOutBatch>& all) {
+    Errors latency, dram;
+    Coverage covered;
+    for (const LeftOutBatch& one : all) {
+      Errors own_latency, own_dram;
+      Coverage own;
+      const std::optional<double> width = width_of(all, &one);
+      for (const auto& [p, prediction] : one.points) {
+        own_latency.add(prediction.time_us, p->point.time_us);
+        own_dram.add(prediction.dram_bytes, judged_bytes(p->point));
+        if (!one.beyond) {
+          latency.add(prediction.time_us, p->point.time_us);
+          dram.add(prediction.dram_bytes, judged_bytes(p->point));
+        }
+      }
+      for (const double error : one.log_errors()) {
+        own.add(error, width);
+      }
+      if (!one.beyond) {
+        covered.add(own);
+      }
+      report_.batches.push_back({"requests", one.requests, one.beyond, own_latency.summary(),
+                                 own_dram.summary(), own.share()});
+    }
+    report_.batch_latency = latency.summary();
+    report_.batch_dram = dram.summary();
+    report_.batch_coverage_90 = covered.share();
+    report_.model.batch.log_latency = width_of(all, nullptr).value_or(0.0);
+  }
+
+  Points points_;
+  std::set<std::int64_t> values_;
+  const HardwareSpec& hardware_;
+  CostParameters parameters_;
+  FitParts& parts_;
+  FitReport& report_;
+};
+
+std::set<std::int64_t> numbers_of(const std::vector<BatchPoint>& points) {
+  std::set<std::int64_t> numbers;
+  for (const BatchPoint& p : points) {
+    numbers.insert(p.requests);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::int64_t batch_parts(const std::vector<PointMeasurement>& measured) {
+  std::set<std::int64_t> numbers;
+  for (const PointMeasurement& m : measured) {
+    if (is_batch_point(m) && m.status == PointStatus::kOk) {
+      numbers.insert(m.key.num_queries);  // at least as many as numbers of requests
+    }
+  }
+  return numbers.empty() ? 0 : 1 + std::ssize(numbers);
+}
+
+void fit_batches(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
+                 const FittedModel* prior, FitParts& parts, FitReport& report) {
+  const BatchPoints points = batch_points(measured, report.model);
+  for (const auto& [reason, count] : points.skipped) {
+    report.skipped[reason] += count;
+  }
+  if (numbers_of(points.points).size() >= kFewestBatches) {
+    BatchFitting(points.points, hardware, parts, report).run();
+    return;
+  }
+  if (!points.points.empty()) {
+    report.skipped["steps of fewer than " + std::to_string(kFewestBatches) +
+                   " numbers of requests: none between others can be left out"] +=
+        std::ssize(points.points);
+  }
+  if (prior != nullptr && prior->batch.measured()) {
+    report.model.batch = prior->batch;
+    report.model.batch.log_latency += prior->carried_half_width(hardware);
+  }
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,152 @@
+#include "engine/measure/sweep/synthetic_batch.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/run/batch/batch_memory.h"
+#include "engine/run/model/synthetic.h"
+#include "kernels/common/bf16.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+BatchRequest request_of(const BatchAsked& asked, std::int64_t context) {
+  const std::int64_t tokens = asked.steps * (asked.yield + 1);
+  BatchRequest request{
+      .prompt = std::vector<std::int32_t>(static_cast<std::size_t>(context + 1), 1),
+      .options = {.strategy = asked.strategy, .max_new_tokens = 1 + tokens}};
+  request.forced_yield =
+      asked.strategy.draft.speculates() ? std::min(asked.yield, asked.strategy.draft.depth + 1) : 0;
+  return request;
+}
+
+}  // namespace
+
+LlmShape batch_shape(const std::string& geometry, const Strategy& strategy) {
+  LlmShape shape = named_llm_shape(geometry);
+  shape.attention =
+      strategy.attention == AttentionMethod::kNsa ? AttentionKind::kNsa : AttentionKind::kDense;
+  return shape;
+}
+
+std::string unbatched_because(const Strategy& strategy, const LlmShape& shape) {
+  if (strategy.attention != AttentionMethod::kNsa &&
+      strategy.attention != AttentionMethod::kDense) {
+    return "steps of many requests are of nsa and dense strategies";
+  }
+  if (strategy.drafts_itself || strategy.adapts_length || strategy.sampling) {
+    return "steps of many requests draft the tree that the strategy names by the draft head, "
+           "greedily";
+  }
+  return illegal_because(strategy, shape);
+}
+
+template <class T>
+SyntheticBatch<T>::SyntheticBatch(kernels::Ops<T>& ops, const LlmShape& shape, bool on_gpu,
+                                  std::uint64_t seed)
+    : ops_(&ops),
+      on_gpu_(on_gpu),
+      seed_(seed),
+      shape_(shape),
+      draft_shape_(usual_draft(shape)),
+      target_(make_synthetic_target(ops, shape_, draft_shape_, seed)),
+      draft_(make_synthetic_draft(ops, draft_shape_, target_, seed + 1)) {}
+
+template <class T>
+std::string SyntheticBatch<T>::make_session(const BatchAsked& asked) {
+  const std::int64_t requests = std::ssize(asked.contexts);
+  SessionOptions options{.concurrency = requests, .drafts_by_rank = true};
+  std::vector<BatchRequest> all;
+  std::int64_t pages = 0;
+  for (const std::int64_t context : asked.contexts) {
+    all.push_back(request_of(asked, context));
+    pages += BatchSession<T>::pages_needed(shape_, all.back());
+  }
+  try {
+    const MemoryPlan memory =
+        plan_memory<T>(*ops_, on_gpu_, shape_, &draft_shape_, nullptr, all, options, std::nullopt);
+    if (memory.pages < pages) {
+      return "keys and values of " + std::to_string(requests) +
+             " requests do not fit into this machine's memory";
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  options.pages = pages;
+  session_ = std::make_unique<BatchSession<T>>(*ops_, target_, &draft_, options);
+  const std::string refusal = session_->refusal(all.front());
+  if (!refusal.empty()) {
+    session_.reset();
+  }
+  return refusal;
+}
+
+// The longest request's context is random, the others' are copies of its beginning.
+template <class T>
+std::string SyntheticBatch<T>::begin(const BatchAsked& asked) {
+  VERSIEVE_ASSERT(!asked.contexts.empty() && asked.steps >= 1, "a batch has requests and steps");
+  session_.reset();  // frees first
+  std::vector<std::int64_t> contexts(asked.contexts.begin(), asked.contexts.end());
+  std::sort(contexts.rbegin(), contexts.rend());
+  BatchAsked longest_first = asked;
+  longest_first.contexts = contexts;
+  if (std::string reason = make_session(longest_first); !reason.empty()) {
+    return reason;
+  }
+  std::optional<KvCache<T>> longest;
+  for (std::size_t id = 0; id < contexts.size(); ++id) {
+    session_->submit_prefilled(static_cast<std::int64_t>(id), request_of(asked, contexts[id]),
+                               [&](KvCache<T>& cache) {
+                                 if (longest) {
+                                   copy_context(*longest, cache, contexts[id]);
+                                 } else {
+                                   fill_context(*ops_, shape_, cache, contexts[id], seed_ + 2);
+                                   longest = KvCache<T>(*ops_, shape_, cache.rows());
+                                 }
+                               });
+  }
+  ops_->synchronize();
+  left_ = asked.steps;
+  return {};
+}
+
+template <class T>
+void SyntheticBatch<T>::step() {
+  VERSIEVE_ASSERT(session_ != nullptr && left_ > 0, "a batch steps within its room");
+  left_ -= 1;
+  const std::vector<FinishedRequest> finished = session_->step();
+  ops_->synchronize();
+  VERSIEVE_ASSERT(finished.empty(), "requests outlast the steps that they have room for");
+}
+
+template <class T>
+void SyntheticBatch<T>::copy_context(const KvCache<T>& from, KvCache<T>& to, std::int64_t tokens) {
+  to.set_length(tokens);
+  const auto copy = [&](const T* source, T* destination, std::int64_t source_stride,
+                        std::int64_t stride, std::int64_t rows) {
+    if (source != nullptr && rows > 0) {
+      ops_->copy_rows({.rows = shape_.layers,
+                       .width = rows * shape_.kv_width(),
+                       .src_stride = source_stride * shape_.kv_width(),
+                       .dst_stride = stride * shape_.kv_width(),
+                       .src = source,
+                       .dst = destination,
+                       .term = TrafficTerm::kKvAppend});
+    }
+  };
+  const KvRows<T>& a = from.rows();
+  const KvRows<T>& b = to.rows();
+  copy(a.k, b.k, a.layer_rows, b.layer_rows, tokens);
+  copy(a.v, b.v, a.layer_rows, b.layer_rows, tokens);
+  copy(a.k_raw, b.k_raw, a.layer_rows, b.layer_rows, tokens);
+  copy(a.k_cmp, b.k_cmp, a.cmp_layer_rows, b.cmp_layer_rows, to.compressed_length());
+  copy(a.v_cmp, b.v_cmp, a.cmp_layer_rows, b.cmp_layer_rows, to.compressed_length());
+}
+
+template class SyntheticBatch<double>;
+template class SyntheticBatch<float>;
+template class SyntheticBatch<Bf16>;
+
+}  // namespace versieve::engine

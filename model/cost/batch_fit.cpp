@@ -1,0 +1,81 @@
+#include "model/cost/batch_fit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/words/assert.h"
+
+namespace versieve {
+namespace {
+
+// Where a search begins: what an H100's steps of many requests showed before any was fitted
+// (engine/measure/bench, Many requests).
+constexpr std::array<BatchTermInfo, kBatchTermCount> kTerms = {{
+    {"batch.products", "of the fit's", 0.1, 4.0, 1.0},
+    {"batch.attention", "of the composed", 0.2, 10.0, 1.0},
+    {"batch.dense_attention", "of the composed", 0.2, 20.0, 1.5},
+    {"batch.launch", "us", 0.01, 20.0, 3.0},
+    {"batch.layer", "us", 0.01, 50.0, 5.0},
+    {"batch.trip", "us", 0.1, 500.0, 20.0},
+    {"batch.request", "us", 0.01, 500.0, 5.0},
+}};
+
+constexpr int kSparseBatches = 70;  // families of residuals
+constexpr int kDenseBatches = 71;
+
+double value(const BatchTerms& terms, BatchTerm term) {
+  return terms[static_cast<std::size_t>(term)];
+}
+
+double fours(double x) {
+  return std::log(std::max(1.0, x)) / std::log(4.0);
+}
+
+}  // namespace
+
+std::span<const BatchTermInfo, kBatchTermCount> batch_term_table() {
+  return kTerms;
+}
+
+BatchTerms BatchFit::values() const {
+  VERSIEVE_ASSERT(terms.size() == kBatchTermCount, "one estimate a term");
+  BatchTerms out{};
+  std::transform(terms.begin(), terms.end(), out.begin(),
+                 [](const BatchTermEstimate& e) { return e.value; });
+  return out;
+}
+
+void apply_batch(const BatchTerms& terms, const StepShape& s, StepWork& work) {
+  const bool dense = s.target.attention == AttentionKind::kDense;
+  double launches = 0.0;
+  for (std::size_t i = 0; i < work.count; ++i) {
+    LaunchWork& launch = work.work[i];
+    launch.product_rate =
+        launch.kind == LaunchKind::kLinear ? value(terms, BatchTerm::kProducts) : 1.0;
+    if (launch.layer != LayerKind::kNone) {
+      launch.time_factor *=
+          value(terms, dense ? BatchTerm::kDenseAttention : BatchTerm::kAttention);
+    }
+    launches += launch.is_phase ? 0.0 : launch.launches;
+  }
+  const double requests = static_cast<double>(s.requests);
+  work.enqueue_us =
+      launches * value(terms, BatchTerm::kLaunch) +
+      requests * static_cast<double>(s.target.layers) * value(terms, BatchTerm::kLayer);
+  work.host_us = work.host_trips * value(terms, BatchTerm::kTrip) +
+                 requests * value(terms, BatchTerm::kRequest);
+  work.host_trips = 0.0;  // they are in host_us
+  work.led_by_host = false;
+}
+
+Regime batch_regime(const StepShape& s) {
+  const double layers = static_cast<double>(std::max<std::int64_t>(1, s.target.layers));
+  return {s.target.attention == AttentionKind::kDense ? kDenseBatches : kSparseBatches,
+          {fours(static_cast<double>(s.requests)), fours(static_cast<double>(s.num_queries)),
+           fours(static_cast<double>(s.context_len)), fours(static_cast<double>(s.target.hidden)),
+           s.contexts.empty() ? 0.0 : 0.5, static_cast<double>(s.reuse_layers) / layers,
+           fours(static_cast<double>(std::min(s.group_size, s.num_queries))),
+           fours(1.0 + static_cast<double>(s.tree.depth))}};
+}
+
+}  // namespace versieve
