@@ -11,7 +11,8 @@ namespace {
 // Where a search begins: what an H100's steps of many requests showed before any was fitted
 // (engine/measure/bench, Many requests).
 constexpr std::array<BatchTermInfo, kBatchTermCount> kTerms = {{
-    {"batch.products", "of the fit's", 0.1, 4.0, 1.0},
+    // At most what an H100's tensor cores can give over the 432 Tflop/s of its fit.
+    {"batch.products", "of the fit's", 0.1, 2.3, 1.0},
     {"batch.attention", "of the composed", 0.2, 10.0, 1.0},
     {"batch.dense_attention", "of the composed", 0.2, 20.0, 1.5},
     {"batch.launch", "us", 0.01, 20.0, 3.0},
@@ -22,6 +23,7 @@ constexpr std::array<BatchTermInfo, kBatchTermCount> kTerms = {{
 
 constexpr int kSparseBatches = 70;  // families of residuals
 constexpr int kDenseBatches = 71;
+constexpr int kBatchKinds = 200;  // one a kind of launch
 
 double value(const BatchTerms& terms, BatchTerm term) {
   return terms[static_cast<std::size_t>(term)];
@@ -45,7 +47,9 @@ BatchTerms BatchFit::values() const {
   return out;
 }
 
-void apply_batch(const BatchTerms& terms, const StepShape& s, StepWork& work) {
+void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const StepShape& s,
+                 StepWork& work) {
+  const Regime regime = batch_regime(s);
   const bool dense = s.target.attention == AttentionKind::kDense;
   double launches = 0.0;
   for (std::size_t i = 0; i < work.count; ++i) {
@@ -55,6 +59,9 @@ void apply_batch(const BatchTerms& terms, const StepShape& s, StepWork& work) {
     if (launch.layer != LayerKind::kNone) {
       launch.time_factor *=
           value(terms, dense ? BatchTerm::kDenseAttention : BatchTerm::kAttention);
+    }
+    if (is_batch_kind(launch.kind)) {
+      launch.time_factor *= std::exp(kinds.at(batch_kind_regime(regime, launch.kind)));
     }
     launches += launch.is_phase ? 0.0 : launch.launches;
   }
@@ -66,6 +73,24 @@ void apply_batch(const BatchTerms& terms, const StepShape& s, StepWork& work) {
                  requests * value(terms, BatchTerm::kRequest);
   work.host_trips = 0.0;  // they are in host_us
   work.led_by_host = false;
+}
+
+bool is_batch_kind(LaunchKind kind) {
+  return kind == LaunchKind::kLinear || kind == LaunchKind::kNsaRoute ||
+         kind == LaunchKind::kNsaAttend || kind == LaunchKind::kNsaReuse ||
+         kind == LaunchKind::kFlashDecode || kind == LaunchKind::kFlashRows;
+}
+
+Regime batch_kind_regime(const Regime& step, LaunchKind kind) {
+  Regime regime = step;
+  regime.family = kBatchKinds + static_cast<int>(kind);
+  if (kind == LaunchKind::kLinear) {
+    // Of rows, whoever's they are, of the target and of the draft's levels.
+    regime.at[0] += regime.at[1];
+    regime.at[1] = regime.at[7];
+    regime.at[2] = regime.at[4] = regime.at[5] = regime.at[6] = regime.at[7] = 0.0;
+  }
+  return regime;
 }
 
 Regime batch_regime(const StepShape& s) {

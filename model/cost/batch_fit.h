@@ -48,6 +48,10 @@ struct BatchFit {
   std::int64_t dense_points = 0;            // of them, of targets with a dense cache
   LaunchMode launch = LaunchMode::kStream;  // how their steps were enqueued
   std::vector<BatchTermEstimate> terms;     // [kBatchTermCount]
+  // Requests of one attention launch as the engine makes them; 0: all in one.
+  std::int64_t together = 0, dense_together = 0;
+  // Of each kind of attention and of products: log time beyond the terms.
+  ResidualField kinds;
   // What these terms miss of log time and of log bytes, over B, N, L and kind of target.
   ResidualField time;
   ResidualField bytes;
@@ -62,9 +66,14 @@ struct BatchFit {
   BatchTerms values() const;
 };
 
-// Of a step of `shape.requests` requests: as the batched engine runs it. Adds the terms to composed
-// work, whose attention the field of one request has corrected before.
-void apply_batch(const BatchTerms& terms, const StepShape& shape, StepWork& work);
+// Of a step of `shape.requests` requests: as the batched engine runs it. Adds the terms and the
+// field of BatchFit to composed work, whose attention the field of one request has corrected
+// before.
+void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const StepShape& shape,
+                 StepWork& work);
 Regime batch_regime(const StepShape& shape);
+// The same of one kind of launch in it: attention, products.
+Regime batch_kind_regime(const Regime& step, LaunchKind kind);
+bool is_batch_kind(LaunchKind kind);
 
 }  // namespace versieve

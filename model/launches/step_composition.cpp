@@ -56,13 +56,29 @@ void add_alike(const StepShape& s, double growth, StepWork& out) {
   add_attention(attention, s.form, true, launches * number(s.reuse_layers), out);
 }
 
+// In launches of so many requests each: as many of them as there are requests for, the last one
+// taken as a part of such a launch.
+void add_together(const StepShape& s, double growth, StepWork& out) {
+  if (s.together < 1 || s.together >= s.requests) {
+    add_alike(s, growth, out);
+    return;
+  }
+  StepShape some = s;
+  some.requests = s.together;
+  const std::size_t first = out.count;
+  add_alike(some, growth, out);
+  for (std::size_t i = first; i < out.count; ++i) {
+    out.work[i].launches *= number(s.requests) / number(s.together);
+  }
+}
+
 // A ragged launch over requests of several contexts takes the mean of what it would take of each
 // context alone, and never fewer steps than its longest request by itself.
 void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
   StepShape alike = s;
   alike.contexts = {};
   if (s.contexts.empty()) {
-    add_alike(alike, growth, out);
+    add_together(alike, growth, out);
     return;
   }
   VERSIEVE_ASSERT(std::ssize(s.contexts) == s.requests, "each request has its context");
@@ -70,7 +86,7 @@ void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
   for (std::size_t i = 0; i < s.contexts.size(); ++i) {
     StepWork one;
     alike.context_len = s.contexts[i];
-    add_alike(alike, growth, one);
+    add_together(alike, growth, one);
     if (i == 0) {
       for (const LaunchWork& launch : one) {
         out.add(launch);

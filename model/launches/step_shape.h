@@ -64,6 +64,8 @@ struct StepShape {
   // Of each request its context, in any order; empty: context_len of all. Not owned.
   // REQUIRES: empty or `requests` many.
   std::span<const std::int64_t> contexts;
+  // Requests of one attention launch, at most; 0: all in one. As many launches as that takes.
+  std::int64_t together = 0;
   // Attention is one launch over all requests, whose thread blocks are the sum of theirs; else one
   // a request. Neither shares keys between requests.
   bool ragged = true;

@@ -18,7 +18,10 @@ StepShape step_shape(const Strategy& strategy, const LlmShape& target, const Dra
   const double temperature = strategy.sampling ? 1.0 : fit.temperature;
   shape.sampling = sampling_at(strategy, temperature);
   shape.requests = requests;
-  const LaunchMode launch = runs_as_measured(fit, shape) ? fit.batch.launch : fit.conditions.launch;
+  const bool batched = runs_as_measured(fit, shape);
+  const bool dense = target.attention == AttentionKind::kDense;
+  shape.together = !batched ? 0 : dense ? fit.batch.dense_together : fit.batch.together;
+  const LaunchMode launch = batched ? fit.batch.launch : fit.conditions.launch;
   shape.recorded = launch == LaunchMode::kGraph && !is_led_by_host(strategy, temperature);
   shape.one_launch = requests == 1 && fit.prices_one_launch(strategy, target, context_len);
   return shape;
@@ -29,7 +32,7 @@ bool runs_as_measured(const FittedModel& fit, const StepShape& shape) {
 }
 
 double as_measured(const FittedModel& fit, const StepShape& shape, StepWork& work) {
-  apply_batch(fit.batch.values(), shape, work);
+  apply_batch(fit.batch.values(), fit.batch.kinds, shape, work);
   return std::exp(fit.batch.time.at(batch_regime(shape)));
 }
 

@@ -111,6 +111,34 @@ TEST_CASE("intervals of several requests are wider by what is assumed of them") 
   CHECK(batch_text(planned(strict_options({1}))).empty());
 }
 
+TEST_CASE("where steps of many requests were measured, their times and intervals are theirs") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  const PlanOptions options = strict_options({1, 16, 64});
+  const LlmShape target = named_llm_shape("nsa-1b");
+  const PlanTable assumed = plan(fit, hardware_by_key("h200-sxm"), target, options);
+  fit.batch = {.points = 40,
+               .launch = LaunchMode::kStream,
+               .log_latency = 0.08,
+               .most_requests = 64,
+               .most_rows = 4096};
+  for (const BatchTermInfo& info : batch_term_table()) {
+    fit.batch.terms.push_back({info.initial, info.low, info.high, true});
+  }
+  const PlanTable table = plan(fit, hardware_by_key("h200-sxm"), target, options);
+  CHECK(batch_text(table).find("40 measured ones") != std::string::npos);
+  CHECK(batch_text(table).find("led by the host") != std::string::npos);
+  // One request at a time is as before.
+  CHECK(plain_of(table, 0)->cost->time_us == plain_of(assumed, 0)->cost->time_us);
+  // The host's time for 64 requests of 16 layers, 5 us each, stands beside the device's.
+  CHECK(plain_of(table.batched[1], 0)->cost->time_us > 64 * 16 * 5.0);
+  const Evaluation& many = *plain_of(table.batched[0], 0);
+  CHECK(log_width(many.latency_interval_us) >= Approx(2.0 * 0.08));
+  CHECK(log_width(many.latency_interval_us) <
+        log_width(plain_of(assumed.batched[0], 0)->latency_interval_us));
+  // Points of sparse targets say nothing of a dense one.
+  CHECK(batch_text(fit, AttentionKind::kDense).find("assumptions") != std::string::npos);
+}
+
 TEST_CASE("a step measured of one request says nothing of several") {
   FittedModel fit = fitted_by_hand(0.8, 0.9, true);
   const PlanOptions options = strict_options({1, 4});

@@ -16,27 +16,32 @@ namespace versieve::engine {
 namespace {
 
 constexpr int kIterations = 60;
-constexpr double kPriorSd = 2.0;           // of log terms
-constexpr double kWholePointWeight = 2.0;  // a step beside each of its ranges
+constexpr double kPriorSd = 2.0;  // of log terms
 
 using Points = std::vector<const BatchPoint*>;
 
+struct BatchTimes {
+  BatchTerms terms{};
+  ResidualField kinds;
+};
+
 struct BatchModel {
   std::vector<BatchTermEstimate> estimates;
-  BatchTerms values{};
+  BatchTimes times;
   ResidualField time, bytes;
 };
 
-StepWork work_of(const BatchPoint& p, const BatchTerms& terms) {
+StepWork work_of(const BatchPoint& p, const BatchTimes& times) {
   StepWork work = p.work;
-  apply_batch(terms, p.point.shape, work);
+  apply_batch(times.terms, times.kinds, p.point.shape, work);
   return work;
 }
 
-bool is_attention(LaunchKind kind) {
-  return kind == LaunchKind::kNsaRoute || kind == LaunchKind::kNsaAttend ||
-         kind == LaunchKind::kNsaReuse || kind == LaunchKind::kFlashDecode ||
-         kind == LaunchKind::kFlashRows;
+// Which terms a search moves, and by what.
+enum class BatchStage { kDevice, kHost };
+
+bool is_moved(BatchStage stage, std::size_t term) {
+  return (term >= static_cast<std::size_t>(BatchTerm::kLaunch)) == (stage == BatchStage::kHost);
 }
 
 class BatchSearch {
@@ -44,89 +49,120 @@ class BatchSearch {
   BatchSearch(const Points& points, const HardwareSpec& hardware, const CostParameters& parameters)
       : points_(points), hardware_(hardware), parameters_(parameters) {}
 
+  // The device's terms by the times of products and attention, and what those miss; then the
+  // host's by whole steps, and what all of it misses.
   BatchModel run() const {
-    const LeastSquaresResult result = minimise(problem());
     BatchModel out;
     for (std::size_t i = 0; i < kBatchTermCount; ++i) {
-      const Eigen::Index a = static_cast<Eigen::Index>(i);
       const BatchTermInfo& info = batch_term_table()[i];
-      const bool informed = result.informed[i];
-      const double sd = informed ? kNinety * std::sqrt(result.covariance(a, a)) : 0.0;
-      BatchTermEstimate e{.value = std::exp(result.x[a]), .informed = informed};
-      e.low = informed ? std::max(info.low, e.value * std::exp(-sd)) : info.low;
-      e.high = informed ? std::min(info.high, e.value * std::exp(sd)) : info.high;
-      out.values[i] = e.value;
-      out.estimates.push_back(e);
+      out.times.terms[i] = info.initial;
+      out.estimates.push_back({.value = info.initial, .low = info.low, .high = info.high});
     }
+    search(BatchStage::kDevice, out);
+    add_kinds(out);
+    search(BatchStage::kHost, out);
     add_fields(out);
     return out;
   }
 
  private:
-  LeastSquaresProblem problem() const {
-    LeastSquaresProblem p;
-    const Eigen::Index n = static_cast<Eigen::Index>(kBatchTermCount);
-    p.start.resize(n);
-    p.low.resize(n);
-    p.high.resize(n);
+  void search(BatchStage stage, BatchModel& model) const {
+    std::vector<std::size_t> moved;
+    for (std::size_t i = 0; i < kBatchTermCount; ++i) {
+      if (is_moved(stage, i)) {
+        moved.push_back(i);
+      }
+    }
+    const LeastSquaresProblem p = problem(stage, moved, model.times);
+    if (p.cluster.empty()) {
+      return;
+    }
+    const LeastSquaresResult result = minimise(p);
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      const Eigen::Index a = static_cast<Eigen::Index>(i);
+      const BatchTermInfo& info = batch_term_table()[moved[i]];
+      const bool informed = result.informed[i];
+      const double sd = informed ? kNinety * std::sqrt(result.covariance(a, a)) : 0.0;
+      BatchTermEstimate e{.value = std::exp(result.x[a]), .informed = informed};
+      e.low = informed ? std::max(info.low, e.value * std::exp(-sd)) : info.low;
+      e.high = informed ? std::min(info.high, e.value * std::exp(sd)) : info.high;
+      model.times.terms[moved[i]] = e.value;
+      model.estimates[moved[i]] = e;
+    }
+  }
+
+  LeastSquaresProblem problem(BatchStage stage, const std::vector<std::size_t>& moved,
+                              const BatchTimes& start) const {
+    LeastSquaresProblem out;
+    const Eigen::Index n = std::ssize(moved);
+    out.start.resize(n);
+    out.low.resize(n);
+    out.high.resize(n);
     for (Eigen::Index a = 0; a < n; ++a) {
-      const BatchTermInfo& info = batch_term_table()[static_cast<std::size_t>(a)];
-      p.start[a] = std::log(info.initial);
-      p.low[a] = std::log(info.low);
-      p.high[a] = std::log(info.high);
+      const BatchTermInfo& info = batch_term_table()[moved[static_cast<std::size_t>(a)]];
+      out.start[a] = std::log(info.initial);
+      out.low[a] = std::log(info.low);
+      out.high[a] = std::log(info.high);
     }
-    p.prior_mean = p.start;
-    p.prior_sd = Eigen::VectorXd::Constant(n, kPriorSd);
-    p.max_iterations = kIterations;
+    out.prior_mean = out.start;
+    out.prior_sd = Eigen::VectorXd::Constant(n, kPriorSd);
+    out.max_iterations = kIterations;
     for (std::size_t i = 0; i < points_.size(); ++i) {
-      visit(*points_[i], initial(), [&](double) { p.cluster.push_back(static_cast<int>(i)); });
+      visit(stage, *points_[i], start, [&](double) { out.cluster.push_back(static_cast<int>(i)); });
     }
-    p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& residuals) {
-      BatchTerms terms{};
-      for (std::size_t i = 0; i < kBatchTermCount; ++i) {
-        terms[i] = std::exp(x[static_cast<Eigen::Index>(i)]);
+    out.residuals = [this, stage, moved, start](const Eigen::VectorXd& x,
+                                                Eigen::VectorXd& residuals) {
+      BatchTimes times = start;
+      for (std::size_t i = 0; i < moved.size(); ++i) {
+        times.terms[moved[i]] = std::exp(x[static_cast<Eigen::Index>(i)]);
       }
       Eigen::Index next = 0;
       for (const BatchPoint* point : points_) {
-        visit(*point, terms, [&](double residual) { residuals[next++] = residual; });
+        visit(stage, *point, times, [&](double residual) { residuals[next++] = residual; });
       }
     };
-    return p;
+    return out;
   }
 
-  static BatchTerms initial() {
-    BatchTerms terms{};
-    for (std::size_t i = 0; i < kBatchTermCount; ++i) {
-      terms[i] = batch_term_table()[i].initial;
-    }
-    return terms;
-  }
-
-  // The step's time; of its ranges products and attention, which tell the device's terms from the
-  // host's.
   template <class Put>
-  void visit(const BatchPoint& p, const BatchTerms& terms, const Put& put) const {
-    const StepWork work = work_of(p, terms);
-    const RunConditions conditions = conditions_of(work, p.point.conditions);
-    if (p.point.time_us) {
-      const double us = cost_of(work, hardware_, parameters_, conditions).time_us;
-      put(kWholePointWeight * std::log(us / *p.point.time_us));
+  void visit(BatchStage stage, const BatchPoint& p, const BatchTimes& times, const Put& put) const {
+    if (stage == BatchStage::kDevice) {
+      visit_kinds(p, times, [&](LaunchKind, double residual) { put(residual); });
+    } else if (p.point.time_us) {
+      put(std::log(cost_of(work_of(p, times), hardware_, parameters_, p.point.conditions).time_us /
+                   *p.point.time_us));
     }
-    const KindCosts kinds = cost_by_kind(work, hardware_, parameters_, conditions);
+  }
+
+  // Log of predicted over traced time of products and of attention.
+  template <class Put>
+  void visit_kinds(const BatchPoint& p, const BatchTimes& times, const Put& put) const {
+    const StepWork work = work_of(p, times);
+    const KindCosts kinds =
+        cost_by_kind(work, hardware_, parameters_, conditions_of(work, p.point.conditions));
     for (const RangeObservation& range : p.point.ranges) {
       const KindCost& cost = kinds[static_cast<std::size_t>(range.kind)];
-      const bool told = range.kind == LaunchKind::kLinear || is_attention(range.kind);
-      if (told && cost.present && range.time_us && *range.time_us > 0.0) {
-        put(std::log(cost.time_us / *range.time_us));
+      if (is_batch_kind(range.kind) && cost.present && range.time_us && *range.time_us > 0.0) {
+        put(range.kind, std::log(cost.time_us / *range.time_us));
       }
     }
+  }
+
+  void add_kinds(BatchModel& model) const {
+    std::vector<Residual> residuals;
+    for (const BatchPoint* p : points_) {
+      visit_kinds(*p, model.times, [&](LaunchKind kind, double residual) {
+        residuals.push_back({batch_kind_regime(p->regime, kind), -residual});
+      });
+    }
+    model.times.kinds = fit_residual_field(residuals);
   }
 
   void add_fields(BatchModel& model) const {
     std::vector<Residual> times, bytes;
     for (const BatchPoint* p : points_) {
-      const StepWork work = work_of(*p, model.values);
-      const StepCost cost = cost_of(work, hardware_, parameters_, p->point.conditions);
+      const StepCost cost =
+          cost_of(work_of(*p, model.times), hardware_, parameters_, p->point.conditions);
       if (p->point.time_us) {
         times.push_back({p->regime, std::log(*p->point.time_us / cost.time_us)});
       }
@@ -149,7 +185,7 @@ struct BatchPrediction {
 
 BatchPrediction predicted(const BatchPoint& p, const HardwareSpec& hardware,
                           const CostParameters& parameters, const BatchModel& model) {
-  const StepWork work = work_of(p, model.values);
+  const StepWork work = work_of(p, model.times);
   const StepCost cost = cost_of(work, hardware, parameters, p.point.conditions);
   const double bytes = std::exp(model.bytes.at(p.regime));
   double read = 0.0;
@@ -205,11 +241,15 @@ class BatchFitting {
     BatchFit& b = report_.model.batch;
     b.points = std::ssize(points_);
     b.terms = model.estimates;
+    b.kinds = model.times.kinds;
     b.time = model.time;
     b.bytes = model.bytes;
     b.launch = points_.front()->point.key.launch;
     for (const BatchPoint* p : points_) {
-      b.dense_points += p->point.shape.target.attention == AttentionKind::kDense;
+      const bool dense = p->point.shape.target.attention == AttentionKind::kDense;
+      b.dense_points += dense;
+      std::int64_t& together = dense ? b.dense_together : b.together;
+      together = std::max(together, p->together);
       b.most_requests = std::max(b.most_requests, p->requests);
       b.most_rows = std::max(b.most_rows, p->point.key.num_queries);
     }

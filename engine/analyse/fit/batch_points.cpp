@@ -57,6 +57,20 @@ double overlap_of(const PointKey& key, std::int64_t nodes,
   return overlap;
 }
 
+// Requests of one attention launch, by how many a layer has.
+std::int64_t together_of(const PointMeasurement& m, std::int64_t requests, double layers) {
+  for (const RangeMeasurement& range : m.ranges) {
+    const std::optional<LaunchKind> kind = launch_kind(range.path);
+    if (kind == LaunchKind::kNsaAttend || kind == LaunchKind::kFlashDecode) {
+      const double launches = static_cast<double>(range.launches) / layers;
+      return launches > 1.0
+                 ? std::max<std::int64_t>(1, std::llround(static_cast<double>(requests) / launches))
+                 : 0;
+    }
+  }
+  return 0;
+}
+
 BatchPoint batch_point(const PointMeasurement& m, const FittedModel& model,
                        const std::vector<PointMeasurement>& measured) {
   BatchPoint out{.point = {.key = m.key, .strategy = Strategy::parse(m.key.strategy)},
@@ -69,6 +83,9 @@ BatchPoint batch_point(const PointMeasurement& m, const FittedModel& model,
   shape.overlap = dense ? shape.overlap : overlap_of(m.key, shape.num_queries, measured);
   shape.form = model.priced_form();
   shape.requests = out.requests;
+  out.together = together_of(m, out.requests, static_cast<double>(target.layers));
+  shape.together = out.together;
+  shape.one_launch = has_range(m, name_of(LaunchKind::kDecodeLayers));
   shape.recorded = m.key.launch == LaunchMode::kGraph;
   const bool mixed =
       std::adjacent_find(contexts.begin(), contexts.end(), std::not_equal_to<>()) != contexts.end();

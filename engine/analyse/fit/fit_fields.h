@@ -163,9 +163,10 @@ void visit_fields(A& a, T& x) {
 }
 template <class A, Is<BatchFit> T>
 void visit_fields(A& a, T& x) {
-  auto& [points, dense_points, launch, terms, time, bytes, log_latency, most_requests, most_rows] =
-      x;
-  a(points, dense_points, launch, terms, time, bytes, log_latency, most_requests, most_rows);
+  auto& [points, dense_points, launch, terms, together, dense_together, kinds, time, bytes,
+         log_latency, most_requests, most_rows] = x;
+  a(points, dense_points, launch, terms, together, dense_together, kinds, time, bytes, log_latency,
+    most_requests, most_rows);
 }
 template <class A, Is<PriorFit> T>
 void visit_fields(A& a, T& x) {

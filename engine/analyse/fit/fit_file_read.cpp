@@ -117,6 +117,9 @@ class Reader {
                  .launch = in.at("launch") == name_of(LaunchMode::kGraph) ? LaunchMode::kGraph
                                                                           : LaunchMode::kStream,
                  .terms = {},
+                 .together = in.at("together").get<std::int64_t>(),
+                 .dense_together = in.at("dense_together").get<std::int64_t>(),
+                 .kinds = field(in.at("launch_residuals")),
                  .time = field(in.at("residuals")),
                  .bytes = field(in.at("byte_residuals")),
                  .log_latency = in.at("log_latency_90").get<double>(),

@@ -116,9 +116,8 @@ std::vector<Goal> goals_of(const FitReport& r) {
       goals.errors("latency, " + what, e.axis.empty() ? kLatency : kLeftOutLatency, e.latency);
     }
   }
-  goals.errors("DRAM bytes, steps of many requests, a whole number left out", kBytes, r.batch_dram);
-  goals.errors("latency, steps of many requests, a whole number left out", kLeftOutLatency,
-               r.batch_latency);
+  goals.errors("DRAM bytes, a whole number of requests left out", kBytes, r.batch_dram);
+  goals.errors("latency, a whole number of requests left out", kLeftOutLatency, r.batch_latency);
   goals.coverage(r);
   goals.ranking(r);
   return std::move(goals.rows);

@@ -1,6 +1,7 @@
 // The sweeps that ship: the same text that a file of a user's would hold.
 #include <array>
 
+#include "engine/measure/sweep/batch_sweep.h"
 #include "engine/measure/sweep/pair_sweep.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/words/error.h"
@@ -439,33 +440,11 @@ constexpr std::string_view kSurvey = R"({
      "schedule": "(FR)*", "group": "c1"}
   ]})";
 
-// Steps of 1 to 128 requests at once: plain, chains and trees of 8 to 32 nodes; contexts of all
-// alike, and mixed ones; over a dense cache too. Samples are few: a step of the largest takes a
-// tenth of a second.
-constexpr std::string_view kBatchSweep = R"({
-  "name": "batch", "trace_repetitions": 1, "counter_repetitions": 1,
-  "timing": {"warm_up_s": 0.0, "min_samples": 11, "max_samples": 24, "time_limit_s": 0.3},
-  "grids": [
-    {"workload": "batch", "model": "nsa-1b", "context_len": [16384, 4096],
-     "requests": [1, 2, 4, 8, 16, 32, 64, 128],
-     "strategy": ["nsa/ar", "nsa/d4k1n5/bfs/c1/F*", "nsa/d3k4n8/bfs/c1/F*",
-                  "nsa/d4k4n16/bfs/c8e/F*", "nsa/d6k6n32/bfs/c8e/F*"]},
-    {"workload": "batch", "model": "dense-1b", "context_len": [16384, 4096],
-     "requests": [1, 2, 4, 8, 16, 32, 64, 128],
-     "strategy": ["dense/ar", "dense/d4k1n5/bfs/c1/F*"]},
-    {"workload": "batch", "model": "nsa-1b", "context_len": 16384, "contexts": "mixed",
-     "requests": [4, 8, 16, 32, 64],
-     "strategy": ["nsa/ar", "nsa/d4k1n5/bfs/c1/F*", "nsa/d4k4n16/bfs/c8e/F*"]},
-    {"workload": "batch", "model": "nsa-1b", "context_len": [65536, 1024],
-     "requests": [1, 4, 16, 64],
-     "strategy": ["nsa/ar", "nsa/d4k1n5/bfs/c1/F*", "nsa/d4k4n16/bfs/c8e/F*"]}
-  ]})";
-
 struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 20> kBuiltIn = {{
+constexpr std::array<BuiltIn, 21> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -485,6 +464,7 @@ constexpr std::array<BuiltIn, 20> kBuiltIn = {{
     {"sampled-steps", kSampledSteps},
     {"paper-figures", kPaperFigures},
     {"batch", kBatchSweep},
+    {"batch-bytes", kBatchBytesSweep},
     {"calibrate", kCalibrate},
 }};
 

@@ -12,6 +12,18 @@
 namespace versieve::engine {
 namespace {
 
+// Requests in step complete compressed tokens all in one step, or none in the next; those of a
+// server do not. So each context is up to so many tokens shorter than asked for.
+constexpr std::int64_t kStagger = 16;
+
+void stagger(std::vector<std::int64_t>& contexts) {
+  for (std::size_t id = 0; id < contexts.size(); ++id) {
+    contexts[id] =
+        std::max<std::int64_t>(1, contexts[id] - static_cast<std::int64_t>(id) % kStagger);
+  }
+  std::sort(contexts.rbegin(), contexts.rend());
+}
+
 BatchRequest request_of(const BatchAsked& asked, std::int64_t context) {
   const std::int64_t tokens = asked.steps * (asked.yield + 1);
   BatchRequest request{
@@ -89,7 +101,7 @@ std::string SyntheticBatch<T>::begin(const BatchAsked& asked) {
   VERSIEVE_ASSERT(!asked.contexts.empty() && asked.steps >= 1, "a batch has requests and steps");
   session_.reset();  // frees first
   std::vector<std::int64_t> contexts(asked.contexts.begin(), asked.contexts.end());
-  std::sort(contexts.rbegin(), contexts.rend());
+  stagger(contexts);
   BatchAsked longest_first = asked;
   longest_first.contexts = contexts;
   if (std::string reason = make_session(longest_first); !reason.empty()) {

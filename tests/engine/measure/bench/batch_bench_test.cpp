@@ -44,6 +44,59 @@ TEST_CASE("a batch bench has a row for each strategy, context and count of reque
   CHECK(batch_bench_text(bench).find("dense/ar") != std::string::npos);
 }
 
+// A table of a plan for the demo's geometry, of three tuples a number of requests.
+PlanTable small_table() {
+  PlanTable table;
+  table.model = "demo";
+  table.buckets = {{0, 128}};
+  const auto evaluation = [](const char* strategy, double tokens, double us) {
+    Evaluation e;
+    e.strategy = Strategy::parse(strategy);
+    e.cost = StepCost{.time_us = us};
+    e.expected_accepted = tokens;
+    e.latency_interval_us = {0.5 * us, 2.0 * us};
+    return e;
+  };
+  table.baselines = {{0, "autoregressive", evaluation("nsa/ar", 1.0, 10.0)},
+                     {0, "fixed", evaluation("nsa/d3k2n6/bfs/c4e/F*", 2.4, 20.0)}};
+  table.entries = {{.evaluation = evaluation("nsa/d2k1n3/bfs/c1/F*", 2.2, 12.0)}};
+  PlanTable two = table;
+  two.concurrency = 2;
+  two.entries.front().evaluation = evaluation("nsa/ar", 1.0, 11.0);
+  table.batched = {two};
+  return table;
+}
+
+TEST_CASE("a table of many requests is played: its tuple beside the baseline and plain decoding") {
+  const PlanTable table = small_table();
+  BatchBenchOptions options = small();
+  options.table = &table;
+  options.requests = {1, 2};
+  check_batch_bench(options);
+  const BatchBench bench = bench_batch(options, [](const BatchBenchRow&) {});
+  REQUIRE(bench.rows.size() == 6);
+  CHECK(bench.rows[0].role == "plain");
+  CHECK(bench.rows[2].role == "planned");
+  CHECK(bench.rows[2].tokens == 2.2);
+  CHECK(*bench.rows[2].predicted_us == 12.0);
+  const std::vector<BatchPlayed> played = bench.played();
+  REQUIRE(played.size() == 2);
+  CHECK(played[0].over_plain ==
+        Approx(bench.rows[2].tokens_per_second() / bench.rows[0].tokens_per_second()));
+  CHECK(played[0].over_baseline ==
+        Approx(bench.rows[2].tokens_per_second() / bench.rows[1].tokens_per_second()));
+  CHECK(played[1].over_plain == 1.0);  // plain decoding is the plan
+  const nlohmann::json json = nlohmann::json::parse(batch_bench_json(bench));
+  CHECK(json.at("geometry") == "demo");
+  CHECK(json.at("played").size() == 2);
+  CHECK(batch_bench_text(bench).find("over baseline") != std::string::npos);
+  options.requests = {3};
+  CHECK_THROWS_AS(check_batch_bench(options), Error);
+  options.requests = {1};
+  options.contexts = {4096};
+  CHECK_THROWS_AS(check_batch_bench(options), Error);
+}
+
 TEST_CASE("a batch bench says what it cannot measure") {
   const auto refused = [](auto change) {
     BatchBenchOptions options = small();

@@ -9,6 +9,7 @@
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/launches/draft_levels.h"
+#include "model/words/batch_point.h"
 #include "model/words/error.h"
 #include "model/words/kernel_case.h"
 #include "model/words/llm_shape.h"
@@ -200,9 +201,8 @@ TEST_CASE("a text that is no case or strategy is the file's fault, and its grid 
       FAIL("it was taken");
     } catch (const Error& error) {
       CHECK(error.code() == ExitCode::kBadInput);
-      CHECK_THAT(error.what(),
-                 Catch::Contains("grid 1") &&
-                     (Catch::Contains("canonical form") || Catch::Contains("attention part")));
+      CHECK_THAT(error.what(), Catch::Contains("grid 1") && (Catch::Contains("canonical form") ||
+                                                             Catch::Contains("attention part")));
     }
   }
 }
@@ -298,6 +298,35 @@ TEST_CASE("named grids are products of their texts, lengths and rows") {
         R"([{"workload": "decode", "strategy": "dense/ar", "launch": "once"}])",
         R"([{"workload": "step", "strategy": "dense/ar", "cache_state": "warm"}])",
         R"([{"workload": "sampling", "case": "sampling:greedy/chain/r1"}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(small(wrong), Error);
+  }
+}
+
+TEST_CASE("steps of many requests are named by their rows, of contexts alike or mixed") {
+  const SweepPlan plan = small(R"([
+    {"workload": "batch", "model": "nsa-1b", "context_len": [64, 128], "requests": [1, 8],
+     "strategy": ["nsa/ar", "nsa/d3k1n4/bfs/c1/F*"]},
+    {"workload": "batch", "model": "dense-1b", "contexts": "mixed", "requests": 3,
+     "strategy": "dense/ar"}])");
+  REQUIRE(plan.points.size() == 9);
+  for (const PointKey& key : plan.points) {
+    CHECK(key.workload == WorkloadKind::kBatch);
+    CHECK(key.launch == LaunchMode::kStream);
+    CHECK(key.cache_state == CacheState::kAsIs);
+  }
+  CHECK(plan.points[3].num_queries == 32);
+  CHECK(batch_requests(plan.points[3]) == 8);
+  CHECK(plan.points[3].regime == "synthetic");
+  CHECK(batch_contexts(plan.points[8]) == std::vector<std::int64_t>{1024, 4096, 7168});
+  for (const char* wrong :
+       {R"([{"workload": "batch", "requests": 2}])",
+        R"([{"workload": "batch", "strategy": "dense/ar", "requests": 0}])",
+        R"([{"workload": "batch", "strategy": "dense/ar", "requests": 5000}])",
+        R"([{"workload": "batch", "strategy": "dense/ar", "contexts": "some"}])",
+        R"([{"workload": "batch", "strategy": "dense/ar", "launch": "graph"}])",
+        R"([{"workload": "batch", "strategy": "nsa/ar", "model": "pair"}])",
+        R"([{"workload": "batch", "strategy": "dense/ar", "rows": 3}])"}) {
     CAPTURE(wrong);
     CHECK_THROWS_AS(small(wrong), Error);
   }

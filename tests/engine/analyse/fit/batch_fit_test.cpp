@@ -1,0 +1,139 @@
+// Steps of many requests made by a known law: what a fit finds of it, and what it leaves alone.
+#include "engine/analyse/fit/batch_fit.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "engine/analyse/fit/batch_points.h"
+#include "model/cost/cost_model.h"
+#include "tests/support/synthetic_points.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using synthetic::h200;
+using synthetic::joined;
+
+namespace {
+
+constexpr FitOptions kQuick = {.leave_out_regimes = false};
+
+std::vector<PointMeasurement> single_points() {
+  synthetic::Plan plan;
+  plan.form = NsaForm::kFused;
+  plan.step_launch = LaunchMode::kGraph;
+  return joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
+}
+
+// What many requests take here, by hand.
+BatchTerms planted() {
+  return {0.7, 1.6, 1.0, 2.0, 6.0, 30.0, 12.0};
+}
+
+PointMeasurement batch_point(const std::string& strategy, std::int64_t requests,
+                             std::int64_t context_len) {
+  PointMeasurement m{.key = {.workload = WorkloadKind::kBatch,
+                             .model = "nsa-1b",
+                             .regime = "synthetic",
+                             .strategy = strategy,
+                             .dtype = Dtype::kBf16,
+                             .cache_state = CacheState::kAsIs,
+                             .launch = LaunchMode::kStream,
+                             .context_len = context_len}};
+  m.key.num_queries = requests * Strategy::parse(strategy).draft.nodes;
+  m.time_ns = {1.0, 1.0, 1.0};
+  for (const LaunchKind kind :
+       {LaunchKind::kLinear, LaunchKind::kNsaRoute, LaunchKind::kNsaAttend}) {
+    m.ranges.push_back({.path = path_of(kind), .launches = 16, .gpu_time_ns = {1.0}});
+  }
+  return m;
+}
+
+// The times that the planted terms give on top of a fit.
+std::vector<PointMeasurement> batch_points_by(const FittedModel& model,
+                                              const std::vector<PointMeasurement>& single,
+                                              const std::vector<std::int64_t>& numbers) {
+  std::vector<PointMeasurement> out;
+  for (const std::int64_t requests : numbers) {
+    for (const char* strategy : {"nsa/ar", "nsa/d4k1n5/bfs/c1/F*", "nsa/d5k4n16/bfs/c1/F*"}) {
+      for (const std::int64_t context : {4096, 16384}) {
+        PointMeasurement m = batch_point(strategy, requests, context);
+        const BatchPoints known = batch_points(joined(single, {m}), model);
+        REQUIRE(known.points.size() == 1);
+        StepWork work = known.points[0].work;
+        apply_batch(planted(), {}, known.points[0].point.shape, work);
+        const RunConditions conditions = conditions_of(work, known.points[0].point.conditions);
+        const CostParameters parameters = model.parameters();
+        m.time_ns.assign(5, 1e3 * cost_of(work, h200(), parameters, conditions).time_us);
+        const KindCosts kinds = cost_by_kind(work, h200(), parameters, conditions);
+        for (RangeMeasurement& range : m.ranges) {
+          const LaunchKind kind = *launch_kind(range.path);
+          range.gpu_time_ns = {1e3 * kinds[static_cast<std::size_t>(kind)].time_us};
+        }
+        out.push_back(m);
+      }
+    }
+  }
+  return out;
+}
+
+FitReport fitted(const std::vector<PointMeasurement>& points) {
+  return fit_cost_model(points, "NVIDIA H200", h200(), {"run"}, kQuick);
+}
+
+}  // namespace
+
+TEST_CASE("a fit finds what many requests take, and moves nothing of steps of one") {
+  const std::vector<PointMeasurement> single = single_points();
+  const FitReport before = fitted(single);
+  CHECK(!before.model.batch.measured());
+  CHECK(before.batches.empty());
+  const auto batches = batch_points_by(before.model, single, {2, 4, 8, 16, 32, 64});
+  const FitReport after = fitted(joined(single, batches));
+  const BatchFit& b = after.model.batch;
+  CHECK(b.points == 36);
+  CHECK(b.measured(AttentionKind::kNsa));
+  CHECK(!b.measured(AttentionKind::kDense));
+  CHECK(b.most_requests == 64);
+  CHECK(b.most_rows == 1024);
+  CHECK(b.launch == LaunchMode::kStream);
+  for (const BatchTerm term :
+       {BatchTerm::kProducts, BatchTerm::kAttention, BatchTerm::kLayer, BatchTerm::kRequest}) {
+    const std::size_t i = static_cast<std::size_t>(term);
+    CAPTURE(batch_term_table()[i].name, b.terms[i].value, planted()[i]);
+    CHECK(b.terms[i].informed);
+    CHECK(b.terms[i].value == Approx(planted()[i]).epsilon(0.15));
+  }
+  // Whole numbers of requests left out, the least and the greatest beyond.
+  REQUIRE(after.batches.size() == 6);
+  CHECK(after.batches.front().beyond);
+  CHECK(after.batches.back().beyond);
+  CHECK(after.batch_latency.points == 24);
+  CHECK(*after.batch_latency.median_ape < 0.02);
+  CHECK(b.log_latency < 0.1);
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    CHECK(after.model.estimates[i].value == before.model.estimates[i].value);
+  }
+  CHECK(after.model.points == before.model.points);
+}
+
+TEST_CASE(
+    "few numbers of requests, and points that nobody can use, teach nothing and are counted") {
+  const std::vector<PointMeasurement> single = single_points();
+  const FitReport before = fitted(single);
+  auto batches = batch_points_by(before.model, single, {2, 4, 8});
+  PointMeasurement throttled = batch_point("nsa/ar", 16, 4096);
+  throttled.reliability = Reliability::kThrottled;
+  batches.push_back(throttled);
+  PointMeasurement refused = batch_point("nsa/ar", 128, 4096);
+  refused.status = PointStatus::kRefused;
+  batches.push_back(refused);
+  const FitReport after = fitted(joined(single, batches));
+  CHECK(!after.model.batch.measured());
+  std::int64_t few = 0, others = 0;
+  for (const auto& [reason, points] : after.skipped) {
+    few += reason.find("fewer than 4") != std::string::npos ? points : 0;
+    others += reason.starts_with("steps of many requests: ") ? points : 0;
+  }
+  CHECK(few == 18);
+  CHECK(others == 2);
+}

@@ -1,0 +1,155 @@
+// Steps of many requests: what a point's key says of them, how contexts of their own are composed,
+// and what the measured terms add.
+#include "model/cost/batch_fit.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <vector>
+
+#include "model/cost/batch_error.h"
+#include "model/cost/cost_model.h"
+#include "model/launches/step_composition.h"
+#include "model/words/batch_point.h"
+
+using namespace versieve;
+
+namespace {
+
+StepShape asked(const std::string& geometry, const std::string& strategy, std::int64_t requests) {
+  const LlmShape target = named_llm_shape(geometry);
+  StepShape shape =
+      asked_step(Strategy::parse(strategy), target, draft_shape_for(target), 16384, 2);
+  shape.requests = requests;
+  return shape;
+}
+
+StepWork composed(const StepShape& shape) {
+  StepWork work;
+  add_step(shape, 0.7, work);
+  return work;
+}
+
+double cache_bytes(const StepWork& work) {
+  double bytes = 0.0;
+  for (const LaunchWork& w : work) {
+    for (const TrafficTerm term :
+         {TrafficTerm::kCompressedCache, TrafficTerm::kSelectedBlocks, TrafficTerm::kWindow}) {
+      bytes += w.launches * w.unique.read_bytes[static_cast<std::size_t>(term)];
+    }
+  }
+  return bytes;
+}
+
+double attention_launches(const StepWork& work) {
+  double launches = 0.0;
+  for (const LaunchWork& w : work) {
+    launches += w.kind == LaunchKind::kNsaAttend ? w.launches : 0.0;
+  }
+  return launches;
+}
+
+double time_us(const StepWork& work) {
+  return cost_of(work, hardware_by_key("h100-sxm"), initial_parameters(),
+                 {.launch = LaunchMode::kGraph})
+      .time_us;
+}
+
+// Next to nothing of everything.
+BatchTerms no_terms() {
+  BatchTerms terms{};
+  for (std::size_t i = 0; i < kBatchTermCount; ++i) {
+    terms[i] = i < 3 ? 1.0 : batch_term_table()[i].low;
+  }
+  return terms;
+}
+
+PointKey key_of(const std::string& strategy, std::int64_t rows, const char* regime) {
+  return {.workload = WorkloadKind::kBatch,
+          .regime = regime,
+          .strategy = strategy,
+          .context_len = 16384,
+          .num_queries = rows};
+}
+
+}  // namespace
+
+TEST_CASE("the key of a step of many requests says how many, and each one's context") {
+  CHECK(batch_requests(key_of("nsa/ar", 128, "synthetic")) == 128);
+  CHECK(batch_requests(key_of("nsa/d4k4n16/bfs/c8e/F*", 128, "synthetic")) == 8);
+  CHECK(batch_contexts(key_of("nsa/ar", 3, "synthetic")) == std::vector<std::int64_t>(3, 16384));
+  CHECK(batch_contexts(key_of("nsa/ar", 1, kMixedContexts)) == std::vector<std::int64_t>{16384});
+  const std::vector<std::int64_t> mixed = batch_contexts(key_of("nsa/ar", 5, kMixedContexts));
+  CHECK(mixed.front() == 4096);
+  CHECK(mixed.back() == 28672);
+  CHECK(std::accumulate(mixed.begin(), mixed.end(), std::int64_t{0}) == 5 * 16384);
+}
+
+TEST_CASE("requests of contexts of their own read what each of them would") {
+  for (const auto& [geometry, strategy] :
+       {std::pair{"nsa-1b", "nsa/ar"}, std::pair{"nsa-1b", "nsa/d4k4n16/bfs/c8e/F*"},
+        std::pair{"dense-1b", "dense/d4k1n5/bfs/c1/F*"}}) {
+    CAPTURE(geometry, strategy);
+    StepShape shape = asked(geometry, strategy, 4);
+    const std::vector<std::int64_t> alike(4, 16384);
+    const double of_one = cache_bytes(composed(shape));
+    const double time = time_us(composed(shape));
+    shape.contexts = alike;
+    CHECK(cache_bytes(composed(shape)) == Approx(of_one));
+    CHECK(time_us(composed(shape)) == Approx(time));
+    const std::vector<std::int64_t> mixed = {4096, 4096, 65536, 65536};
+    shape.contexts = mixed;
+    const double together = cache_bytes(composed(shape));
+    shape.contexts = {};
+    shape.context_len = 4096;
+    const double shorter = cache_bytes(composed(shape));
+    shape.context_len = 65536;
+    CHECK(together == Approx(0.5 * (shorter + cache_bytes(composed(shape)))));
+  }
+}
+
+TEST_CASE("attention of more requests than a launch takes is more launches") {
+  StepShape shape = asked("nsa-1b", "nsa/ar", 64);
+  const double layers = static_cast<double>(shape.target.layers);
+  const StepWork all = composed(shape);
+  CHECK(attention_launches(all) == layers);
+  shape.together = 16;
+  const StepWork some = composed(shape);
+  CHECK(attention_launches(some) == 4.0 * layers);
+  CHECK(cache_bytes(some) == Approx(cache_bytes(all)));
+  shape.together = 64;
+  CHECK(attention_launches(composed(shape)) == layers);
+}
+
+TEST_CASE("the host's time stands beside the device's, and its waits on top") {
+  const StepShape shape = asked("nsa-1b", "nsa/d4k4n16/bfs/c8e/F*", 32);
+  StepWork bare = composed(shape);
+  bare.host_trips = 0.0;
+  const double device = time_us(bare);
+  const auto with = [&](BatchTerm term, double value) {
+    BatchTerms terms = no_terms();
+    terms[static_cast<std::size_t>(term)] = value;
+    StepWork work = composed(shape);
+    apply_batch(terms, {}, shape, work);
+    return time_us(work);
+  };
+  // Recorded steps have next to none of it.
+  CHECK(with(BatchTerm::kProducts, 1.0) == Approx(device).epsilon(0.01));
+  // A host that is slower than the device leads.
+  const double layer = 20.0 * device / (32.0 * static_cast<double>(shape.target.layers));
+  CHECK(with(BatchTerm::kLayer, layer) == Approx(20.0 * device).epsilon(0.01));
+  CHECK(with(BatchTerm::kRequest, 10.0) == Approx(device + 320.0).epsilon(0.01));
+  CHECK(with(BatchTerm::kTrip, 100.0) ==
+        Approx(device + 100.0 * composed(shape).host_trips).epsilon(0.01));
+  CHECK(with(BatchTerm::kAttention, 2.0) > device);
+  CHECK(with(BatchTerm::kProducts, 0.1) > with(BatchTerm::kProducts, 1.0));
+}
+
+TEST_CASE("an interval of many requests is what whole numbers left out missed, and wider beyond") {
+  BatchFit batch{.points = 100, .log_latency = 0.1, .most_requests = 64, .most_rows = 1024};
+  const double measured = 0.1 / kNinety;
+  CHECK(batch_log_error(1, 16.0, 256.0, batch) == 0.0);
+  CHECK(batch_log_error(2, 32.0, 256.0, batch) == Approx(measured));
+  CHECK(batch_log_error(64, 1024.0, 256.0, batch) == Approx(measured));
+  CHECK(batch_log_error(256, 1024.0, 256.0, batch) == Approx(measured + 2.0 * kRequestsLogError));
+  CHECK(batch_log_error(64, 4096.0, 256.0, batch) == Approx(measured + 2.0 * kRowsLogError));
+}
