@@ -1,11 +1,13 @@
 #include "model/plan/replanner.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
 
+#include "model/plan/concurrency.h"
 #include "model/plan/loss_limit.h"
 #include "model/plan/near_duplicates.h"
 #include "model/plan/tuple_pricer.h"
@@ -16,6 +18,7 @@ namespace {
 
 // Of log throughput: what the model of steps by parts and a plan's own pricing may differ.
 constexpr double kSlack = 1e-3;
+constexpr double kUndecided = 5e-3;  // of the log of a time between tokens, its interval's too
 
 // The contexts at which a plan prices a bucket's tuples, bucket after bucket.
 std::vector<std::int64_t> sampled_contexts(const std::vector<ContextBucket>& buckets) {
@@ -77,8 +80,7 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
       options_(std::move(options)),
       draft_(options_.draft.value_or(usual_draft(target))),
       kept_(kept),
-      all_(candidates_of(fit, target, options_.baseline, options_.schedules)),
-      space_(fit, target, sampled_contexts(options_.buckets), options_.schedules, options_.draft) {
+      all_(candidates_of(fit, target, options_.baseline, options_.schedules)) {
   VERSIEVE_ASSERT(kept_ >= options_.ranks, "no fewer are kept than are ranked");
   const Strategy autoregressive;
   const Strategy fixed = Strategy::parse(options_.baseline);
@@ -94,22 +96,35 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
     }
     yield_of_.push_back(yield->second);
   }
-  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
-    for (const PrecisionClass precision : options_.classes) {
-      if (precision < PrecisionClass::kSparseRectified) {
-        fill(cells_.emplace_back(), b, precision);
-      }
-    }
+  for (const std::int64_t requests : options_.concurrency) {
+    batches_.push_back(batch_of(requests));
   }
   accepted_ = accepted_of(fit_.acceptance);
 }
 
+Replanner::Batch Replanner::batch_of(std::int64_t requests) const {
+  Batch batch{.space = {fit_, target_, sampled_contexts(options_.buckets), options_.schedules,
+                        options_.draft, requests},
+              .requests = requests,
+              .cells = {}};
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+    for (const PrecisionClass precision : options_.classes) {
+      if (precision < PrecisionClass::kSparseRectified) {
+        fill(batch, b, precision);
+      }
+    }
+  }
+  return batch;
+}
+
 // By how much steps like a tuple's were measured to differ depends on no machine.
-void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
+void Replanner::fill(Batch& batch, std::size_t bucket, PrecisionClass precision) const {
+  Cell& cell = batch.cells.emplace_back();
+  const StrategySpace& space = batch.space;
   const ContextBucket& range = options_.buckets[bucket];
   const std::vector<Strategy>& candidates = all_.of(bucket);
   const std::int32_t count = static_cast<std::int32_t>(candidates.size());
-  const std::int32_t size = static_cast<std::int32_t>(space_.strategies().size());
+  const std::int32_t size = static_cast<std::int32_t>(space.strategies().size());
   const double overlap = accepted_overlap(fit_.acceptance, range.low, range.high);
   std::map<std::int64_t, bool> measured;  // [nodes]
   std::map<RegimeKey, std::vector<float>> factors;
@@ -119,7 +134,7 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
     if (s.precision() != precision || s.adapts_length) {
       continue;
     }
-    while (place < size && !(space_.strategies()[static_cast<std::size_t>(place)] == s)) {
+    while (place < size && !(space.strategies()[static_cast<std::size_t>(place)] == s)) {
       ++place;
     }
     if (place == size) {  // the fixed baseline, which the grid need not hold
@@ -140,7 +155,7 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
     for (std::int64_t i = static_cast<std::int64_t>(factor.size()); i < kBucketSamples; ++i) {
       const StepShape shape =
           step_shape(s, target_, options_.draft.value_or(draft_shape_for(target_)),
-                     sampled_context(range, i), overlap, fit_);
+                     sampled_context(range, i), overlap, fit_, batch.requests);
       factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
     }
     tuple.factor = factor;
@@ -173,12 +188,56 @@ Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Strategy& s
   const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
   return {.rate = e.throughput * 1e-6,
           .half_width = std::log(compared_interval(e).high / e.throughput),
+          .whole_width = std::log(e.throughput_interval.high / e.throughput),
           .tuple = &tuple};
 }
 
-void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const {
-  const std::int64_t count = static_cast<std::int64_t>(space_.strategies().size());
+// By the parts of its step.
+Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Strategy& strategy,
+                                           const Frame& frame) const {
+  const StrategySpace& space = frame.batch.space;
+  const std::int64_t count = static_cast<std::int64_t>(space.strategies().size());
   const std::int64_t first = static_cast<std::int64_t>(frame.bucket) * kBucketSamples;
+  std::array<double, kBucketSamples> times_us{};
+  double us = 0.0;
+  for (std::size_t i = 0; i < times_us.size(); ++i) {
+    times_us[i] =
+        static_cast<double>(tuple.factor[i]) *
+        space.time_us(frame.times, (first + static_cast<std::int64_t>(i)) * count + tuple.strategy);
+    us += times_us[i];
+  }
+  const AcceptedTokens& accepted = frame.accepted[static_cast<std::size_t>(tuple.yield)];
+  const double tokens = static_cast<double>(kBucketSamples * frame.batch.requests) * accepted.mean;
+  const double time_error =
+      std::hypot(frame.log_error, frame.pricer.batch_error(strategy.draft.nodes));
+  Ranked out{.rate = tokens / us,
+             .half_width = kNinety * std::hypot(accepted.log_error, time_error),
+             .tuple = &tuple};
+  if (options_.itl_ms) {
+    const double texts = std::hypot(
+        accepted.few_texts_log_error,
+        accepted.text_log_error / std::sqrt(static_cast<double>(frame.pricer.requests())));
+    out.whole_width = std::hypot(out.half_width, kNinety * texts,
+                                 kNinety * contexts_log_error(std::span(times_us)));
+  }
+  return out;
+}
+
+// Where the model of steps by parts does not decide it, as a plan does.
+bool Replanner::keeps_bound(const Ranked& ranked, const Frame& frame) const {
+  const double requests = static_cast<double>(frame.batch.requests);
+  const double most_ms = 1e-3 * requests / ranked.rate * std::exp(ranked.whole_width);
+  if (std::fabs(std::log(most_ms / *options_.itl_ms)) > kUndecided) {
+    return most_ms < *options_.itl_ms;
+  }
+  std::string note;
+  const Strategy& strategy =
+      all_.of(frame.bucket)[static_cast<std::size_t>(ranked.tuple->candidate)];
+  const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
+  return inter_token_interval_ms(e, frame.batch.requests).high <= *options_.itl_ms;
+}
+
+void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const {
   const std::vector<Strategy>& candidates = all_.of(frame.bucket);
   std::vector<Ranked> order;
   order.reserve(cell.size());
@@ -187,19 +246,13 @@ void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool
     if (!frame.allowed[candidate]) {
       continue;
     }
-    if (frame.corrected && measured_[candidate]) {  // near duplicates of it give way to it
-      order.push_back(measured_rank(tuple, candidates[candidate], frame));
-      continue;
+    // Near duplicates of a measured one give way to it.
+    const bool is_timed = frame.corrected && measured_[candidate];
+    const Ranked ranked = is_timed ? measured_rank(tuple, candidates[candidate], frame)
+                                   : composed_rank(tuple, candidates[candidate], frame);
+    if (!options_.itl_ms || keeps_bound(ranked, frame)) {
+      order.push_back(ranked);
     }
-    double us = 0.0;
-    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-      us += static_cast<double>(tuple.factor[static_cast<std::size_t>(i)]) *
-            space_.time_us(frame.times, (first + i) * count + tuple.strategy);
-    }
-    const AcceptedTokens& accepted = frame.accepted[static_cast<std::size_t>(tuple.yield)];
-    order.push_back({.rate = static_cast<double>(kBucketSamples) * accepted.mean / us,
-                     .half_width = kNinety * std::hypot(accepted.log_error, frame.log_error),
-                     .tuple = &tuple});
   }
   // Of equals the one that stands first in the grid, and in the cell.
   std::sort(order.begin(), order.end(), [](const Ranked& a, const Ranked& b) {
@@ -247,7 +300,7 @@ PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel
 std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machines,
                                             const AcceptanceModel& acceptance,
                                             const DraftShape& draft, const LossTerms& loss,
-                                            std::size_t bucket) const {
+                                            std::size_t bucket, std::int64_t requests) const {
   VERSIEVE_ASSERT(bucket < options_.buckets.size(), "a range of the options");
   FittedModel fit = fit_;
   fit.acceptance = acceptance;
@@ -257,20 +310,28 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
   options.loss = loss;
   const WithinLoss within = within_loss(all_.of(0), options);
   const std::vector<AcceptedTokens> accepted = accepted_in(bucket, acceptance);
-  const std::size_t own_classes = cells_.size() / options_.buckets.size();
   std::vector<bool> marked = priced_anyway(baselines_, all_.of(0), within.kept);
+  const auto known = std::find_if(batches_.begin(), batches_.end(),
+                                  [&](const Batch& of) { return of.requests == requests; });
+  std::optional<Batch> made;
+  if (known == batches_.end()) {
+    made.emplace(batch_of(requests));
+  }
+  const Batch& batch = made ? *made : *known;
+  const std::size_t own_classes = batch.cells.size() / options_.buckets.size();
   for (const HardwareSpec& hardware : machines) {
-    const StrategySpace::Times times = space_.times_on(hardware, draft);
-    const Pricer pricer(fit, hardware, target_, draft);
+    const StrategySpace::Times times = batch.space.times_on(hardware, draft);
+    const Pricer pricer(fit, hardware, target_, draft, options_.requests, requests);
     const Frame frame{.bucket = bucket,
+                      .batch = batch,
                       .times = times,
                       .accepted = accepted,
                       .allowed = within.kept,
                       .pricer = pricer,
                       .log_error = pricer.log_error(options_.buckets[bucket]),
-                      .corrected = hardware.key == fit.hardware_key};
+                      .corrected = hardware.key == fit.hardware_key && requests == 1};
     for (std::size_t c = 0; c < own_classes; ++c) {
-      mark_best(cells_[bucket * own_classes + c], frame, marked);
+      mark_best(batch.cells[bucket * own_classes + c], frame, marked);
     }
   }
   std::vector<Strategy> out;
@@ -289,28 +350,36 @@ PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
   options.draft = draft;
   options.loss = loss;
   const WithinLoss within = within_loss(all_.of(0), options);
-  const StrategySpace::Times times = space_.times_on(hardware, draft);
-  const Pricer pricer(fit, hardware, target_, draft);
   const bool corrected = hardware.key == fit.hardware_key;
-  const std::size_t own_classes = cells_.size() / options_.buckets.size();
   Candidates best{
       .enumerated = all_.enumerated, .runnable = all_.runnable, .excluded = all_.excluded};
   add_excluded(within.excluded, best.excluded);
+  std::vector<std::vector<bool>> marked;  // [bucket, candidate]
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
-    std::vector<bool> marked = priced_anyway(baselines_, all_.of(b), within.kept);
-    const Frame frame{.bucket = b,
-                      .times = times,
-                      .accepted = accepted[b],
-                      .allowed = within.kept,
-                      .pricer = pricer,
-                      .log_error = pricer.log_error(options_.buckets[b]),
-                      .corrected = corrected};
-    for (std::size_t c = 0; c < own_classes; ++c) {
-      mark_best(cells_[b * own_classes + c], frame, marked);
+    marked.push_back(priced_anyway(baselines_, all_.of(b), within.kept));
+  }
+  for (const Batch& batch : batches_) {
+    const StrategySpace::Times times = batch.space.times_on(hardware, draft);
+    const Pricer pricer(fit, hardware, target_, draft, options.requests, batch.requests);
+    const std::size_t own_classes = batch.cells.size() / options_.buckets.size();
+    for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+      const Frame frame{.bucket = b,
+                        .batch = batch,
+                        .times = times,
+                        .accepted = accepted[b],
+                        .allowed = within.kept,
+                        .pricer = pricer,
+                        .log_error = pricer.log_error(options_.buckets[b]),
+                        .corrected = corrected && batch.requests == 1};
+      for (std::size_t c = 0; c < own_classes; ++c) {
+        mark_best(batch.cells[b * own_classes + c], frame, marked[b]);
+      }
     }
+  }
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     std::vector<Strategy>& listed = best.strategies.emplace_back();
-    for (std::size_t i = 0; i < marked.size(); ++i) {
-      if (marked[i] || (corrected && measured_[i] && within.kept[i])) {
+    for (std::size_t i = 0; i < marked[b].size(); ++i) {
+      if (marked[b][i] || (corrected && measured_[i] && within.kept[i])) {
         listed.push_back(all_.of(b)[i]);
       }
     }

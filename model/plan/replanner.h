@@ -31,24 +31,34 @@ class Replanner {
                     const DraftShape& draft, const LossTerms& loss) const;
   // Of one range, the strategies that may rank on any of these machines, by their own classes: the
   // baselines, and those that the model of steps by parts puts first. Nothing is priced.
+  // `requests`: of every step.
   std::vector<Strategy> leading_on(std::span<const HardwareSpec> machines,
                                    const AcceptanceModel& acceptance, const DraftShape& draft,
-                                   const LossTerms& loss, std::size_t bucket) const;
+                                   const LossTerms& loss, std::size_t bucket,
+                                   std::int64_t requests = 1) const;
 
  private:
   struct Tuple {
-    std::int32_t strategy = 0;   // index into space_.strategies()
+    std::int32_t strategy = 0;   // index into the space's strategies
     std::int32_t candidate = 0;  // index into the candidates
     std::int32_t yield = 0;      // index into yields_
     std::vector<float> factor;   // [sample]: measured over composed time
   };
   using Cell = std::vector<Tuple>;  // the tuples of one class in one bucket
   using Accepted = std::vector<std::vector<AcceptedTokens>>;  // [bucket, yield]: tokens a step
+  // All that is known of steps of so many requests.
+  struct Batch {
+    StrategySpace space;
+    std::int64_t requests = 1;
+    std::vector<Cell> cells;  // [bucket, own class]
+  };
 
-  void fill(Cell& cell, std::size_t bucket, PrecisionClass precision);
+  Batch batch_of(std::int64_t requests) const;
+  void fill(Batch& batch, std::size_t bucket, PrecisionClass precision) const;
   // One bucket on one machine.
   struct Frame {
     std::size_t bucket = 0;
+    const Batch& batch;
     const StrategySpace::Times& times;
     const std::vector<AcceptedTokens>& accepted;
     const std::vector<bool>& allowed;  // [candidate]: within the limit of loss
@@ -59,10 +69,13 @@ class Replanner {
   // A tuple of a cell by tokens a microsecond.
   struct Ranked {
     double rate = 0.0;
-    double half_width = 0.0;  // of its interval, in log
+    double half_width = 0.0;   // of its interval on the same texts, in log
+    double whole_width = 0.0;  // half of its interval, in log
     const Tuple* tuple = nullptr;
   };
   Ranked measured_rank(const Tuple& tuple, const Strategy& strategy, const Frame& frame) const;
+  Ranked composed_rank(const Tuple& tuple, const Strategy& strategy, const Frame& frame) const;
+  bool keeps_bound(const Ranked& ranked, const Frame& frame) const;
   // Marks those of the allowed that may rank first, by their places among the candidates.
   void mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const;
   std::vector<AcceptedTokens> accepted_in(std::size_t bucket,
@@ -83,8 +96,7 @@ class Replanner {
   std::vector<std::int32_t> yield_of_;  // [candidate], index into yields_
   std::vector<std::int32_t> yields_;    // candidates that differ in what tokens a step depend on
   Accepted accepted_;                   // by the fit's pair
-  StrategySpace space_;
-  std::vector<Cell> cells_;  // [bucket, own class]
+  std::vector<Batch> batches_;          // of the options' numbers of requests
 };
 
 }  // namespace versieve

@@ -30,10 +30,11 @@ constexpr L2Pressure kPassed = {.warm_miss = 1.0, .written_share = 1.0};  // a s
 StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
                              std::vector<std::int64_t> contexts,
                              const std::vector<std::string>& schedules,
-                             const std::optional<DraftShape>& own_draft)
+                             const std::optional<DraftShape>& own_draft, std::int64_t requests)
     : fit_(fit),
       target_(target),
       draft_(own_draft.value_or(usual_draft(target))),
+      requests_(requests),
       parameters_(fit.parameters()),
       contexts_(std::move(contexts)) {
   VERSIEVE_ASSERT(!fit.acceptance.positional.empty(), "a space is ranked by what tuples yield");
@@ -83,7 +84,8 @@ void StrategySpace::add_accepted(std::int64_t context) {
         {parts_[i].draft, s.schedule, group, group > 1 ? s.order : Traversal::kBfs}, 0.0F);
     if (fresh) {
       found->second =
-          static_cast<float>(1e6 * accepted_tokens(fit_.acceptance, s, context - 1, context).mean);
+          static_cast<float>(1e6 * static_cast<double>(requests_) *
+                             accepted_tokens(fit_.acceptance, s, context - 1, context).mean);
     }
     accepted_.push_back(found->second);
   }
@@ -112,8 +114,9 @@ StepShape StrategySpace::shape_of(const DraftChoice& tree, const Attention& atte
                      .group_mode = attention.group_mode,
                      .recorded = fit_.conditions.launch == LaunchMode::kGraph,
                      .sampling = sampling_at(Strategy{}, fit_.temperature),
-                     .one_launch = attention.plain_reuse >= 0 &&
-                                   fit_.prices_one_launch(Strategy{}, target_, context)};
+                     .one_launch = attention.plain_reuse >= 0 && requests_ == 1 &&
+                                   fit_.prices_one_launch(Strategy{}, target_, context),
+                     .requests = requests_};
   share_in_order(fit_, attention.order, shape);
   return shape;
 }

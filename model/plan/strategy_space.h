@@ -18,11 +18,11 @@ namespace versieve {
 class StrategySpace {
  public:
   // The strategies of the planner's grid that are legal on the target, at each context length.
-  // `draft`: the pair's own; draft_shape_for's where there is none. REQUIRES: the fit has
-  // acceptance.
+  // `draft`: the pair's own; draft_shape_for's where there is none. `requests`: of every step.
+  // REQUIRES: the fit has acceptance.
   StrategySpace(const FittedModel& fit, const LlmShape& target, std::vector<std::int64_t> contexts,
                 const std::vector<std::string>& schedules = default_schedules(),
-                const std::optional<DraftShape>& draft = {});
+                const std::optional<DraftShape>& draft = {}, std::int64_t requests = 1);
 
   std::int64_t size() const;  // tuples: strategies x contexts
   // Tuple t is strategies()[t % strategies().size()] at contexts()[t / strategies().size()].
@@ -39,8 +39,8 @@ class StrategySpace {
   // With another draft of the same window than the pair's own, or than usual_draft says.
   Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
   double time_us(const Times& times, std::int64_t tuple) const;
-  // Accepted tokens a second of tuples first, first + 1, ... Independent ranges may be evaluated
-  // side by side.
+  // Accepted tokens a second, of all requests, of tuples first, first + 1, ... Independent ranges
+  // may be evaluated side by side.
   void evaluate(const Times& times, std::int64_t first, std::span<float> throughput) const;
 
  private:
@@ -74,6 +74,7 @@ class StrategySpace {
   const FittedModel& fit_;
   LlmShape target_;
   DraftShape draft_;  // in times_on(machine); its window in all
+  std::int64_t requests_;
   CostParameters parameters_;
   std::vector<std::int64_t> contexts_;
   std::vector<Strategy> strategies_;
@@ -85,7 +86,7 @@ class StrategySpace {
   // The rest of a step sees of the context only what fits the draft's window.
   std::vector<std::int64_t> windows_;
   std::vector<std::int32_t> window_of_;  // [context], index into windows_
-  std::vector<float> accepted_;          // [context, strategy], x 1e6
+  std::vector<float> accepted_;          // [context, strategy], of all requests, x 1e6
 };
 
 }  // namespace versieve

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "model/plan/concurrency.h"
 #include "model/words/error.h"
 #include "tests/support/planned.h"
 
@@ -210,4 +211,32 @@ TEST_CASE("nothing is planned again without acceptance") {
   FittedModel fit = synthetic::fitted_by_hand();
   fit.acceptance.positional.clear();
   CHECK_THROWS_AS(Replanner(fit, target(), {}), Error);
+}
+
+TEST_CASE("plans of several requests at once are replanned as a whole plan has them") {
+  const FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  options.classes = {PrecisionClass::kStrict};
+  options.concurrency = {1, 16, 64};
+  const HardwareSpec machine = with_bandwidth(2.0);
+  for (int round = 0; round < 2; ++round) {
+    const PlanTable all = plan(fit, machine, target(), options);
+    const PlanTable best = Replanner(fit, target(), options).plan_on(machine);
+    check_same(best, all);
+    REQUIRE(best.batched.size() == 2);
+    check_same(best.batched[0], all.batched[0]);
+    check_same(best.batched[1], all.batched[1]);
+    REQUIRE(best.switches.size() == all.switches.size());
+    for (std::size_t i = 0; i < all.switches.size(); ++i) {
+      CHECK(best.switches[i].to == all.switches[i].to);
+      CHECK(best.switches[i].requests == all.switches[i].requests);
+    }
+    REQUIRE(!all.batched[0].entries.empty());
+    // What is best of one request is not of many.
+    CHECK(!(all.batched[0].entries[0].evaluation.strategy == all.entries[0].evaluation.strategy));
+    // Then within a bound that some tuples of 16 requests keep and others do not.
+    const std::size_t middle = all.batched[0].entries.size() / 2;
+    options.itl_ms = inter_token_interval_ms(all.batched[0].entries[middle].evaluation, 16).high;
+  }
 }

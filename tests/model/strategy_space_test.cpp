@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "model/plan/tuple_pricer.h"
 #include "tests/support/planned.h"
 
 using namespace versieve;
@@ -46,6 +47,28 @@ TEST_CASE("a tuple's time by parts is the time of its step") {
     checked += 1;
   }
   CHECK(checked > 90);
+}
+
+TEST_CASE("a step of several requests costs by parts what it costs as a step") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  fit.conditions.launch = LaunchMode::kGraph;
+  constexpr std::int64_t kRequests = 16;
+  const StrategySpace space(fit, target(), {8192}, default_schedules(), {}, kRequests);
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  const StrategySpace::Times times = space.times_on(h200);
+  std::vector<float> throughput(static_cast<std::size_t>(space.size()));
+  space.evaluate(times, 0, throughput);
+  const Pricer pricer(fit, h200, target(), usual_draft(target()), kUsualRequests, kRequests);
+  const double overlap = accepted_overlap(fit.acceptance, 8191, 8192);
+  for (std::int64_t t = 0; t < space.size(); t += 211) {
+    const Strategy& strategy = space.strategies()[static_cast<std::size_t>(t)];
+    CAPTURE(strategy.text());
+    const double whole = pricer.predict(strategy, 8192, overlap).time_us;
+    CHECK(space.time_us(times, t) == Approx(whole).epsilon(2e-3));
+    const double accepted = accepted_tokens(fit.acceptance, strategy, 8191, 8192).mean;
+    CHECK(throughput[static_cast<std::size_t>(t)] ==
+          Approx(kRequests * accepted / whole * 1e6).epsilon(3e-3));
+  }
 }
 
 TEST_CASE("orders that share differently have parts of their own") {
