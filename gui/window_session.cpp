@@ -11,6 +11,7 @@
 
 #include "gui/models/point_column.h"
 #include "gui/models/preferences.h"
+#include "gui/models/scope_json.h"
 #include "gui/pages/explore/explore_page.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
@@ -111,11 +112,25 @@ void Window::list_state() {
   for (int page = 0; page < tabs_->count(); ++page) {
     state_.addWidgets(pageNames()[page], *tabs_->widget(page));
   }
+  // After the model, which begins a scope of its own; taken once there is a plan.
+  state_.add({.id = "planner.scope",
+              .title = tr("what is planned"),
+              .read = [this] { return scope_json(planner_page_->planner().scope()); },
+              .write =
+                  [this](const QJsonValue& value) {
+                    Planner& planner = planner_page_->planner();
+                    if (!planner.plan()) {
+                      return false;
+                    }
+                    planner.setScope(scope_of(value));
+                    return true;
+                  }});
   autosave_.setSingleShot(true);
   autosave_.setInterval(kAutosaveMs);
   connect(&autosave_, &QTimer::timeout, this, &Window::keep_session);
+  // What is set by hand stands.
+  connect(&history_, &History::setByHand, this, [this] { state_.forgetWaiting(); });
   connect(&history_, &History::changed, this, [this] {
-    state_.forgetWaiting();  // what is set by hand stands
     if (preferences_ != nullptr) {
       autosave_.start();
     }

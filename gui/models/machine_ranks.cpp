@@ -28,8 +28,8 @@ void MachineRanks::setBeside(std::vector<HardwareSpec> machines) {
   follow_planner();
 }
 
-void MachineRanks::show(std::int64_t bucket, const std::vector<PrecisionClass>& classes) {
-  bucket_ = bucket;
+void MachineRanks::show(const PlanPlace& place, const std::vector<PrecisionClass>& classes) {
+  place_ = place;
   classes_ = classes;
   fill_rows();
 }
@@ -76,7 +76,7 @@ void MachineRanks::fill_rows() {
   rows_.clear();
   entries_.clear();
   for (std::size_t machine = 0; machine < tables_.size(); ++machine) {
-    entries_.push_back(entries_of(*tables_[machine], bucket_, classes_));
+    entries_.push_back(entries_of(tableOf(static_cast<int>(machine)), place_.bucket, classes_));
     for (std::size_t place = 0; place < entries_.back().size(); ++place) {
       const PlanEntry& entry = *entries_.back()[place];
       const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) {
@@ -132,20 +132,20 @@ int MachineRanks::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : kOwnColumns + kPartsEach * machineCount();
 }
 
-MachineRanks::Place MachineRanks::place_of(int column) const {
+MachineRanks::Part MachineRanks::part_of(int column) const {
   return {(column - kOwnColumns) / kPartsEach, (column - kOwnColumns) % kPartsEach};
 }
 
-QString MachineRanks::cell_text(int row, const Place& place) const {
-  if (place.part == 0) {
-    return rankText(row, place.machine);
+QString MachineRanks::cell_text(int row, const Part& part) const {
+  if (part.part == 0) {
+    return rankText(row, part.machine);
   }
-  const PlanEntry* const entry = entryAt(row, place.machine);
+  const PlanEntry* const entry = entryAt(row, part.machine);
   if (entry == nullptr) {
     return QString(QChar(kAbsent));
   }
   const Evaluation& e = entry->evaluation;
-  return place.part == 1
+  return part.part == 1
              ? fixed(e.throughput, 0)
              : fixed(e.throughput_interval.low, 0) + " – " + fixed(e.throughput_interval.high, 0);
 }
@@ -161,7 +161,7 @@ QVariant MachineRanks::data(const QModelIndex& index, int role) const {
     case Qt::DisplayRole:
       return column == 0   ? compact(strategyAt(row))
              : column == 1 ? QString(name_of(of.precision))
-                           : cell_text(row, place_of(column));
+                           : cell_text(row, part_of(column));
     case kCopyRole:
       return column == 0 ? QVariant(strategyAt(row)) : QVariant();
     case Qt::TextAlignmentRole:
@@ -170,11 +170,11 @@ QVariant MachineRanks::data(const QModelIndex& index, int role) const {
       if (column == 1) {
         return class_in_words(of.precision);
       }
-      return is_own || entryAt(row, place_of(column).machine) != nullptr
+      return is_own || entryAt(row, part_of(column).machine) != nullptr
                  ? strategyAt(row) + "\n" + text_in_words(of.strategy.text())
                  : tr("Not among the first ones of this machine");
     case Qt::FontRole:
-      if (!is_own && of.places[static_cast<std::size_t>(place_of(column).machine)] == 0) {
+      if (!is_own && of.places[static_cast<std::size_t>(part_of(column).machine)] == 0) {
         QFont bold;
         bold.setBold(true);
         return bold;
@@ -189,19 +189,19 @@ QVariant MachineRanks::headerData(int section, Qt::Orientation orientation, int 
   if (orientation == Qt::Vertical || section >= columnCount()) {
     return {};
   }
-  const Place place = place_of(section);
+  const Part part = part_of(section);
   const bool is_own = section < kOwnColumns;
   if (role == Qt::DisplayRole) {
     if (is_own) {
       return section == 0 ? tr("Strategy") : tr("Class");
     }
-    const QString machine = QString::fromStdString(tableOf(place.machine).hardware);
-    return place.part == 0   ? tr("Rank, %1").arg(machine)
-           : place.part == 1 ? tr("tokens/s")
-                             : tr("90 % interval");
+    const QString machine = QString::fromStdString(tableOf(part.machine).hardware);
+    return part.part == 0   ? tr("Rank, %1").arg(machine)
+           : part.part == 1 ? tr("tokens/s")
+                            : tr("90 % interval");
   }
   if (role == Qt::ToolTipRole && !is_own) {
-    return QString::fromStdString(tableOf(place.machine).provenance_note) +
+    return QString::fromStdString(tableOf(part.machine).provenance_note) +
            tr("\n≈: its 90 % interval overlaps the first one's there, so that which is faster is "
               "not decided");
   }

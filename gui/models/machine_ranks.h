@@ -6,6 +6,7 @@
 #include <QAbstractTableModel>
 #include <vector>
 
+#include "gui/models/plan_slice.h"
 #include "gui/models/planner.h"
 
 namespace versieve::gui {
@@ -18,11 +19,11 @@ class MachineRanks : public QAbstractTableModel {
   // Beside the planner's own; none: nothing is planned and there are no rows.
   void setBeside(std::vector<HardwareSpec> machines);
   const std::vector<HardwareSpec>& beside() const { return beside_; }
-  void show(std::int64_t bucket, const std::vector<PrecisionClass>& classes);
+  void show(const PlanPlace& place, const std::vector<PrecisionClass>& classes);
   bool isBusy() const { return job_.isRunning(); }
   int machineCount() const { return static_cast<int>(tables_.size()); }
   const PlanTable& tableOf(int machine) const {
-    return *tables_[static_cast<std::size_t>(machine)];
+    return table_of(*tables_[static_cast<std::size_t>(machine)], place_.level);
   }
   QString strategyAt(int row) const;
   // Null where it is not among the first ones of that machine.
@@ -44,15 +45,15 @@ class MachineRanks : public QAbstractTableModel {
     PrecisionClass precision = PrecisionClass::kStrict;
     std::vector<int> places;  // [machine]: from 0; -1: not listed
   };
-  struct Place {
+  struct Part {
     int machine = 0, part = 0;  // part: rank, tokens a second, interval
   };
 
   void follow_planner();
   void start();
   void fill_rows();
-  Place place_of(int column) const;
-  QString cell_text(int row, const Place& place) const;
+  Part part_of(int column) const;
+  QString cell_text(int row, const Part& part) const;
 
   Planner& planner_;
   std::vector<HardwareSpec> beside_;
@@ -60,7 +61,7 @@ class MachineRanks : public QAbstractTableModel {
   std::vector<std::shared_ptr<const PlanTable>> tables_;  // [machine]
   std::vector<std::vector<const PlanEntry*>> entries_;    // [machine], ranked
   std::vector<Row> rows_;
-  std::int64_t bucket_ = 0;
+  PlanPlace place_;  // of the cell that is shown
   std::vector<PrecisionClass> classes_;
   Job job_;
 };

@@ -8,6 +8,7 @@
 #include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/given_schedules.h"
 #include "engine/analyse/plan/hardware_file.h"
+#include "model/plan/concurrency.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -68,6 +69,10 @@ PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
   options.schedules = engine::planned_schedules(scope.schedules, target);
   options.systems = engine::planned_systems(scope.systems);
   options.requests = scope.requests.value_or(options.requests);
+  if (!scope.concurrency.empty()) {
+    options.concurrency = parse_concurrency(scope.concurrency);
+  }
+  options.itl_ms = scope.itl_ms;
   return options;
 }
 

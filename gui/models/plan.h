@@ -31,12 +31,14 @@ inline constexpr double kFirstAssumedRate = 0.7;
 
 // What a plan goes over, each as the command takes it; empty: what follows from the model.
 struct PlanScope {
-  std::string buckets;                 // "0-4096,4096-8192"
-  std::string baseline;                // a strategy
-  std::vector<std::string> schedules;  // texts, or files of `versieve calibrate`
-  engine::GivenSystems systems;        // settings of ReSA and SpecAttn
-  std::optional<std::int64_t> requests;
-  double temperature = 0.0;  // of the texts; 0: greedily
+  std::string buckets;                   // "0-4096,4096-8192"
+  std::string baseline;                  // a strategy
+  std::vector<std::string> schedules;    // texts, or files of `versieve calibrate`
+  engine::GivenSystems systems;          // settings of ReSA and SpecAttn
+  std::optional<std::int64_t> requests;  // that intervals are of
+  double temperature = 0.0;              // of the texts; 0: greedily
+  std::string concurrency;               // "1,4,16,64": requests at once; empty: one
+  std::optional<double> itl_ms;          // a bound between tokens; none: no bound
 
   bool operator==(const PlanScope&) const = default;
 };

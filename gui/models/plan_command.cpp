@@ -32,6 +32,14 @@ void add_scope(const PlanScope& scope, QStringList& words) {
   if (scope.requests) {
     words << "--requests" << QString::number(*scope.requests);
   }
+  if (!scope.concurrency.empty()) {
+    words << "--concurrency" << QString::fromStdString(scope.concurrency);
+  }
+  if (scope.itl_ms) {
+    words << "--objective"
+          << "latency"
+          << "--itl-ms" << exact(*scope.itl_ms);
+  }
   if (scope.temperature > 0.0) {
     words << "--temperature" << exact(scope.temperature);
   }

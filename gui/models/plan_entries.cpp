@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gui/models/batch_text.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 
@@ -13,21 +14,21 @@ struct Column {
   const char* title;
   const char* meaning;
   bool is_number;
-  QString (*text)(const PlanEntry&);
+  QString (*text)(const PlanTable&, const PlanEntry&);
 };
 
-QString interval_text(const PlanEntry& entry) {
+QString interval_text(const PlanTable&, const PlanEntry& entry) {
   const Interval& interval = entry.evaluation.throughput_interval;
   return fixed(interval.low, 0) + " – " + fixed(interval.high, 0);
 }
 
 // The two baselines, candidates of every class, are told apart from what the class adds.
-QString strategy_text(const PlanEntry& e) {
+QString strategy_text(const PlanTable&, const PlanEntry& e) {
   return compact(QString::fromStdString(e.evaluation.strategy.text())) +
          (e.baseline.empty() ? "" : "  – baseline");
 }
 
-QString bound_text(const PlanEntry& e) {
+QString bound_text(const PlanTable&, const PlanEntry& e) {
   const StepCost& cost = *e.evaluation.cost;
   const Bound bound = bottleneck_of(cost);
   return QString("%1 % %2").arg(
@@ -39,43 +40,60 @@ constexpr int kClass = 1;
 constexpr int kStrategy = 2;
 constexpr int kInterval = 4;
 
-const std::array<Column, 15> kColumns = {{
+const std::array<Column, 18> kColumns = {{
     {"Rank",
      "Place in this list; where a knob was turned also the place before it was.\n≈: the 90 % "
      "interval "
      "overlaps the first one's, so that which of them is faster is not decided",
-     true, [](const PlanEntry&) { return QString(); }},
+     true, [](const PlanTable&, const PlanEntry&) { return QString(); }},
     {"Class", "What it promises against plain decoding", false,
-     [](const PlanEntry& e) { return QString(name_of(e.precision)); }},
+     [](const PlanTable&, const PlanEntry& e) { return QString(name_of(e.precision)); }},
     {"Strategy", "attention / draft tree / traversal / group / schedule", false, strategy_text},
     {"Tokens/s", "Accepted tokens a second, expected", true,
-     [](const PlanEntry& e) { return fixed(e.evaluation.throughput, 0); }},
+     [](const PlanTable&, const PlanEntry& e) { return fixed(e.evaluation.throughput, 0); }},
     {"90 % interval",
      "Of tokens a second, the mean of as many requests as the plan says; the line is the fixed "
      "baseline",
      true, interval_text},
     {"Tokens / step", "Accepted tokens a step, bonus counted", true,
-     [](const PlanEntry& e) { return fixed(e.evaluation.expected_accepted, 2); }},
+     [](const PlanTable&, const PlanEntry& e) { return fixed(e.evaluation.expected_accepted, 2); }},
+    {"Even at",
+     "Tokens a step from which on it yields more than plain decoding of as many requests", true,
+     [](const PlanTable& t, const PlanEntry& e) {
+       const std::optional<Speculation> s = speculation_of_entry(t, e);
+       return s ? fixed(s->break_even, 2) : QString(QChar(kAbsent));
+     }},
+    {"p loses", "Probability that plain decoding yields more", true,
+     [](const PlanTable& t, const PlanEntry& e) {
+       const std::optional<Speculation> s = speculation_of_entry(t, e);
+       return s ? probability_text(s->loses) : QString(QChar(kAbsent));
+     }},
+    {"Token, ms", "Between two tokens of a request, in the mean", true,
+     [](const PlanTable& t, const PlanEntry& e) {
+       return fixed(inter_token_ms(e.evaluation, t.concurrency), 3);
+     }},
     {"Step, µs", "Time of a step", true,
-     [](const PlanEntry& e) { return fixed(e.evaluation.cost->time_us, 1); }},
+     [](const PlanTable&, const PlanEntry& e) { return fixed(e.evaluation.cost->time_us, 1); }},
     {"Bound by", "What most of the step's time waits for", true, bound_text},
     {"× autoregr.", "Over plain decoding of the same target", true,
-     [](const PlanEntry& e) { return fixed(e.gain_over_ar, 2); }},
+     [](const PlanTable&, const PlanEntry& e) { return fixed(e.gain_over_ar, 2); }},
     {"× baseline", "Over the fixed baseline", true,
-     [](const PlanEntry& e) { return fixed(e.gain_over_baseline, 2); }},
+     [](const PlanTable&, const PlanEntry& e) { return fixed(e.gain_over_baseline, 2); }},
     {"p better", "Probability of more tokens a second than the fixed baseline", true,
-     [](const PlanEntry& e) {
+     [](const PlanTable&, const PlanEntry& e) {
        return e.baseline == "fixed" ? QString(QChar(kAbsent)) : probability_text(e.beats_baseline);
      }},
     {"Loss",
      "Against the exact run of the same target, a token: KL, share of the same likeliest token",
-     false, price_text},
+     false, [](const PlanTable&, const PlanEntry& e) { return price_text(e); }},
     {"DRAM, MB", "Bytes a step moves", true,
-     [](const PlanEntry& e) { return fixed(e.evaluation.cost->dram_bytes * 1e-6, 1); }},
+     [](const PlanTable&, const PlanEntry& e) {
+       return fixed(e.evaluation.cost->dram_bytes * 1e-6, 1);
+     }},
     {"Source", "Measured, or predicted by the fit", false,
-     [](const PlanEntry& e) { return QString(name_of(e.evaluation.source)); }},
+     [](const PlanTable&, const PlanEntry& e) { return QString(name_of(e.evaluation.source)); }},
     {"Note", "What a reader must know", false,
-     [](const PlanEntry& e) { return QString::fromStdString(e.note); }},
+     [](const PlanTable&, const PlanEntry& e) { return QString::fromStdString(e.note); }},
 }};
 
 QVariant alignment(bool is_number) {
@@ -84,20 +102,21 @@ QVariant alignment(bool is_number) {
 
 }  // namespace
 
-void PlanEntries::show(const PlanPtr& plan, std::int64_t bucket,
+void PlanEntries::show(const PlanPtr& plan, const PlanPlace& place,
                        const std::vector<PrecisionClass>& classes) {
   beginResetModel();
   plan_ = plan;
+  level_ = place.level;
   entries_.clear();
   ranks_before_.clear();
   if (plan && plan->isTurned()) {
-    for (const PlanEntry* entry : entries_of(plan->own, bucket, classes)) {
+    for (const PlanEntry* entry : entries_of(table_of(plan->own, level_), place.bucket, classes)) {
       const int rank = static_cast<int>(ranks_before_.size()) + 1;
       ranks_before_.emplace(entry->evaluation.strategy.text(), rank);
     }
   }
   if (plan) {
-    entries_ = entries_of(plan->chosen, bucket, classes);
+    entries_ = entries_of(table_of(plan->chosen, level_), place.bucket, classes);
     for (const PlanEntry* entry : entries_) {
       const Interval& interval = entry->evaluation.throughput_interval;
       baseline_ = entry->evaluation.throughput / entry->gain_over_baseline;
@@ -157,7 +176,8 @@ QVariant PlanEntries::data(const QModelIndex& index, int role) const {
   const Interval& interval = entry.evaluation.throughput_interval;
   switch (role) {
     case Qt::DisplayRole:
-      return index.column() == 0 ? rank_text(index.row()) : column.text(entry);
+      return index.column() == 0 ? rank_text(index.row())
+                                 : column.text(table_of(plan_->chosen, level_), entry);
     case Qt::TextAlignmentRole:
       return alignment(column.is_number);
     case Qt::ToolTipRole:

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "gui/models/plan_slice.h"
 #include "gui/models/planner.h"
 
 namespace versieve::gui {
@@ -24,7 +25,8 @@ class PlanEntries : public QAbstractTableModel {
     kScaleHighRole
   };
 
-  void show(const PlanPtr& plan, std::int64_t bucket, const std::vector<PrecisionClass>& classes);
+  void show(const PlanPtr& plan, const PlanPlace& place,
+            const std::vector<PrecisionClass>& classes);
   // Whether its interval overlaps that of the first: not decided which is faster.
   bool isTied(int row) const;
   const PlanEntry* entryAt(int row) const;  // null beyond the last
@@ -41,6 +43,7 @@ class PlanEntries : public QAbstractTableModel {
   QString rank_text(int row) const;
 
   PlanPtr plan_;  // keeps the entries alive
+  int level_ = 0;
   std::vector<const PlanEntry*> entries_;
   Interval scale_;         // tokens a second that the list spans
   double baseline_ = 0.0;  // of the fixed baseline

@@ -4,10 +4,14 @@
 #include <numeric>
 
 #include "engine/analyse/fit/goals.h"
+#include "gui/models/batch_text.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
+#include "gui/models/plan_slice.h"
 #include "gui/models/planner.h"
 #include "model/plan/guarded_plan.h"
+#include "model/plan/system_pricer.h"
+#include "model/plan/tuple_pricer.h"
 
 namespace versieve::gui {
 namespace {
@@ -59,6 +63,20 @@ QString row(const QString& name, const QString& value) {
 
 // Rows below this share of a step are shown as one.
 constexpr double kLeastShare = 0.005;
+
+// The same of a step of several requests.
+std::vector<StepPart> parts_of_batch(const Plan& plan, const Strategy& strategy,
+                                     std::int64_t context, std::int64_t requests) {
+  const FittedModel& fit = plan.basis->fit;
+  const Pricer own(fit, plan.machine, plan.target(), plan.draft, kUsualRequests, requests);
+  std::vector<StepPart> parts =
+      strategy.attention == AttentionMethod::kNsa
+          ? own.parts(strategy, context, accepted_overlap(fit.acceptance, context - 1, context))
+          : SystemPricer(fit, plan.machine, plan.target(), own).parts(strategy, context);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const StepPart& a, const StepPart& b) { return a.time_us > b.time_us; });
+  return parts;
+}
 
 QString launch_row(const QString& name, const QString& us, const QString& of_floor,
                    const QString& bound) {
@@ -148,6 +166,14 @@ bool same_rate(const Evaluation& a, const Evaluation& b) {
   return std::fabs(a.throughput / b.throughput - 1.0) < kSame;
 }
 
+bool same_entries(const PlanTable& a, const PlanTable& b) {
+  return std::equal(a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end(),
+                    [](const PlanEntry& x, const PlanEntry& y) {
+                      return x.evaluation.strategy == y.evaluation.strategy &&
+                             same_rate(x.evaluation, y.evaluation);
+                    });
+}
+
 // Why turning from one plan's knobs to another's leaves an entry as it is, knob by knob.
 QString still_because(const Plan& from_plan, const PlanTable& from, const Plan& plan,
                       const PlanEntry& entry) {
@@ -179,11 +205,11 @@ QString still_because(const Plan& from_plan, const PlanTable& from, const Plan& 
 
 }  // namespace
 
-QString unmoved_text(const Plan& plan, const PlanEntry& entry) {
+QString unmoved_text(const Plan& plan, const PlanEntry& entry, int level) {
   if (!plan.isTurned()) {
     return {};
   }
-  const Evaluation* own = find_like(plan.own, entry.bucket, entry);
+  const Evaluation* own = find_like(table_of(plan.own, level), entry.bucket, entry);
   if (own == nullptr || !same_rate(*own, entry.evaluation)) {
     return {};
   }
@@ -193,17 +219,11 @@ QString unmoved_text(const Plan& plan, const PlanEntry& entry) {
 }
 
 QString nothing_moved_text(const Plan& before, const Plan& plan) {
-  const bool same_shape = before.basis == plan.basis &&
-                          before.chosen.entries.size() == plan.chosen.entries.size() &&
-                          !plan.chosen.entries.empty();
-  if (!same_shape) {
+  if (before.basis != plan.basis || plan.chosen.entries.empty()) {
     return {};
   }
-  for (std::size_t i = 0; i < plan.chosen.entries.size(); ++i) {
-    const PlanEntry& a = before.chosen.entries[i];
-    const PlanEntry& b = plan.chosen.entries[i];
-    if (!(a.evaluation.strategy == b.evaluation.strategy) ||
-        !same_rate(a.evaluation, b.evaluation)) {
+  for (int level = 0; level < level_count(plan.chosen); ++level) {
+    if (!same_entries(table_of(before.chosen, level), table_of(plan.chosen, level))) {
       return {};
     }
   }
@@ -248,19 +268,23 @@ QString missed_goals_text(const engine::FitReport& fit) {
   return missed.isEmpty() ? QString() : "Goals missed: " + missed.join("; ");
 }
 
-QString launches_html(const Plan& plan, const PlanEntry& entry) {
+QString launches_html(const Plan& plan, const PlanEntry& entry, int level) {
   const LlmShape& target = plan.target();
   const std::int64_t context =
       sampled_context(plan.chosen.buckets[static_cast<std::size_t>(entry.bucket)], 1);
-  const std::vector<StepPart> parts = predicted_step_parts(
-      plan.basis->fit, plan.machine, target, plan.draft, entry.evaluation.strategy, context);
+  const std::int64_t requests = table_of(plan.chosen, level).concurrency;
+  const std::vector<StepPart> parts =
+      requests == 1 ? predicted_step_parts(plan.basis->fit, plan.machine, target, plan.draft,
+                                           entry.evaluation.strategy, context)
+                    : parts_of_batch(plan, entry.evaluation.strategy, context, requests);
   double step_us = 0.0;
   for (const StepPart& part : parts) {
     step_us += part.time_us;
   }
   QString html = QString(
                      "<p class='quiet' style='margin-top:12px; margin-bottom:2px'>Launches of a "
-                     "step at context %1, as predicted: %2 µs</p><table>")
+                     "step%1 at context %2, as predicted: %3 µs</p><table>")
+                     .arg(requests == 1 ? QString() : QString(" of %1 requests").arg(requests))
                      .arg(context)
                      .arg(fixed(step_us, 1)) +
                  launch_row({}, "µs", "of floor", "bound by");
@@ -305,7 +329,8 @@ QString probability_text(double probability) {
                               : fixed(probability, 2);
 }
 
-QString entry_html(const Plan& plan, const PlanEntry& entry) {
+QString entry_html(const Plan& plan, const PlanEntry& entry, int level) {
+  const PlanTable& table = table_of(plan.chosen, level);
   const Evaluation& evaluation = entry.evaluation;
   const StepCost& cost = *evaluation.cost;
   QString html = "<p style='font-weight:600'>" +
@@ -327,8 +352,9 @@ QString entry_html(const Plan& plan, const PlanEntry& entry) {
                           fixed(entry.gain_over_baseline, 2) +
                           "× over the fixed baseline, which it beats with probability " +
                           probability_text(entry.beats_baseline));
-  html += before_html(plan.chosen, entry);
-  if (const QString why = unmoved_text(plan, entry); !why.isEmpty()) {
+  html += speculation_rows(table, entry);
+  html += before_html(table, entry);
+  if (const QString why = unmoved_text(plan, entry, level); !why.isEmpty()) {
     html += row("knobs", "leave it as it was: " + why);
   }
   html += row("DRAM a step", bytes(cost.dram_bytes));

@@ -41,6 +41,14 @@ std::string exported(const PlanTable& table, const std::string& format) {
   return engine::deployment_file(table, *serving, {.precision = table.classes.front()});
 }
 
+bool can_be_planned(const ContextBucket& range) {
+  try {
+    return parse_buckets(name_of(range)).size() == 1;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Planner::Planner(Document& document, QObject* parent) : QObject(parent), document_(document) {
@@ -173,6 +181,23 @@ PlanCommand Planner::command(const QString& out) const {
     return {{}, tr("No plan yet.")};
   }
   return plan_command(*plan_, request_, snapshot->path, prior_file_, exportedClasses(), out);
+}
+
+std::vector<std::int64_t> Planner::longerContexts() const {
+  std::vector<std::int64_t> out;
+  ContextBucket next = default_buckets().back();
+  while (plan_) {
+    next = {next.high, 2 * next.high};
+    const bool is_measured = plan_->basis->fit.outside_because(next.low + 1, 1).empty();
+    // A geometry has as many positions as are asked.
+    const bool is_taken =
+        !plan_->basis->grounds.shape.is_pair() || next.high <= plan_->target().max_position;
+    if (!is_measured || !is_taken || !can_be_planned(next)) {
+      break;
+    }
+    out.push_back(next.high);
+  }
+  return out;
 }
 
 const HardwareSpec* Planner::machine() const {

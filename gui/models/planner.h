@@ -74,6 +74,9 @@ class Planner : public QObject {
   // Writes the exported classes of the chosen machine's table as JSON, CSV or a C++ header, by the
   // path's ending; what went wrong as a sentence, empty if nothing did.
   QString exportTo(const QString& path) const;
+  // Contexts beyond the usual ranges that the measured points reach and the model takes, each twice
+  // the one before; none without a plan.
+  std::vector<std::int64_t> longerContexts() const;
   // The machine of the knobs before the bandwidth knob; null without a plan or choice.
   const HardwareSpec* machine() const;
 
@@ -115,8 +118,9 @@ std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bu
 QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
 // Whether the 90 % intervals of tokens a second on the same texts do.
 bool overlaps(const PlanEntry& a, const PlanEntry& b);
+// `level` is of the plan's numbers of requests at once (plan_slice.h), which the entry is of.
 // Why the knobs, some of which are turned, leave the entry where it was; empty if they move it.
-QString unmoved_text(const Plan& plan, const PlanEntry& entry);
+QString unmoved_text(const Plan& plan, const PlanEntry& entry, int level = 0);
 // Why nothing of the plan differs from that of the knobs before; empty if something does.
 QString nothing_moved_text(const Plan& before, const Plan& plan);
 // Against the same strategy in the context range before, where that was planned: what became of
@@ -130,11 +134,11 @@ QString reason_text(const PlanEntry& entry);
 // "KL 0.011 nats, 97 % same"
 QString price_text(const PlanEntry& entry);
 QString probability_text(double probability);  // "0.87"; never certain: "> 0.99"
-QString entry_html(const Plan& plan, const PlanEntry& entry);
+QString entry_html(const Plan& plan, const PlanEntry& entry, int level = 0);
 // What a request needs to be run by the entry's cell; empty if nothing.
 QString condition_html(const PlanTable& table, const PlanEntry& entry);
 // The entry's step launch by launch, at the middle of its contexts: time, how near it is to moving
 // its bytes alone, what bounds it.
-QString launches_html(const Plan& plan, const PlanEntry& entry);
+QString launches_html(const Plan& plan, const PlanEntry& entry, int level = 0);
 
 }  // namespace versieve::gui

@@ -128,7 +128,7 @@ QString pretty(const std::string& text) {
   const QJsonDocument json = QJsonDocument::fromJson(QByteArray::fromStdString(text));
   const QString readable =
       json.isNull() ? QString::fromStdString(text) : QString::fromUtf8(json.toJson()).trimmed();
-  return "<pre style='margin:0'>" + readable.toHtmlEscaped() + "</pre>";
+  return "<pre style='margin:0; white-space:pre-wrap'>" + readable.toHtmlEscaped() + "</pre>";
 }
 
 }  // namespace

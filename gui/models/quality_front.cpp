@@ -134,8 +134,7 @@ QString front_text(const QualityFront& front) {
 
 QString front_point_text(const QualityFront& front, const FrontPoint& point) {
   const PlanEntry& entry = *point.entry;
-  QStringList lines = {strategy_of(entry),
-                       text_in_words(entry.evaluation.strategy.text()),
+  QStringList lines = {strategy_of(entry), text_in_words(entry.evaluation.strategy.text()),
                        class_in_words(entry.precision), rate_of(entry)};
   if (point.most_kl && *point.most_kl > 0.0) {
     lines << QString::fromUtf8("KL %1 nats a token, at most %2 (95 %); perplexity × %3")

@@ -168,7 +168,7 @@ QVariant ReplayTable::data(const QModelIndex& index, int role) const {
     case Qt::DisplayRole:
       return text(line, index.column());
     case Qt::ToolTipRole:
-      return index.column() == kClass  ? class_in_words(cell_of(line).second)
+      return index.column() == kClass ? class_in_words(cell_of(line).second)
              : line.played == nullptr ? QString::fromStdString(line.gap->reason)
                                       : QString();
     case Qt::TextAlignmentRole:

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "gui/models/numbers.h"
-#include "gui/models/plain_words.h"
+#include "model/plan/concurrency.h"
+#include "model/plan/memory_need.h"
 #include "model/plan/tuple_pricer.h"
 #include "model/words/error.h"
 
@@ -19,10 +19,8 @@ constexpr double kNear = 0.97;  // of the winner's rate: candidates come so near
 constexpr int kCoarse = 4;
 static_assert((kMapSide - 1) % kCoarse == 0);
 constexpr int kBisections = 12;  // of a border between two cells
-
-double& field(HardwareSpec& machine, HardwareField which) {
-  return machine.fields[static_cast<std::size_t>(which)].value;
-}
+// Requests of which candidates are looked for where an axis is of them.
+constexpr std::int64_t kLookedAt[] = {1, 4, 16, 64, kMostConcurrency};
 
 // Prices a question's candidates on one machine after another.
 class Bench {
@@ -33,39 +31,26 @@ class Bench {
     bucket_ = plan_.chosen.buckets.at(static_cast<std::size_t>(question.bucket));
   }
 
-  HardwareSpec own() const { return turned(plan_.machine, Knob::kBandwidth, 1.0); }
+  Situation own() const {
+    return {turned(plan_.machine, Knob::kBandwidth, 1.0), question_.requests};
+  }
   const std::vector<Strategy>& strategies() const { return strategies_; }
 
-  // Those that lead on some of these machines and are hardly behind the winner of one.
-  void find_candidates(const std::vector<HardwareSpec>& machines) {
-    const PlanBasis& basis = *plan_.basis;
-    std::vector<Strategy> leading = basis.replanner->leading_on(
-        machines, fit_.acceptance, plan_.draft,
-        {engine::loss_prices(basis.grounds, fit_.acceptance), plan_.chosen.max_loss},
-        static_cast<std::size_t>(question_.bucket));
-    // A class's baselines may win it too.
-    std::erase_if(leading, [&](const Strategy& strategy) {
-      const PrecisionClass precision = strategy.precision();
-      return question_.precision
-                 ? precision != *question_.precision && precision != PrecisionClass::kStrict
-                 : precision >= PrecisionClass::kSparseRectified;
-    });
-    if (question_.precision && *question_.precision != PrecisionClass::kStrict) {
-      std::erase_if(leading, [&](const Strategy& strategy) {
-        return strategy.precision() == PrecisionClass::kStrict && !is_baseline(strategy);
-      });
-    }
+  // Those that lead in some of these situations and are hardly behind the winner of one.
+  void find_candidates(const std::vector<Situation>& situations) {
+    const std::vector<Strategy> leading = leading_in(situations);
     std::vector<bool> is_near(leading.size(), false);
     std::string note;
-    for (const HardwareSpec& machine : machines) {
-      const Pricer pricer(fit_, machine, plan_.target(), plan_.draft);
+    for (const Situation& situation : situations) {
+      const Pricer pricer = pricer_of(situation);
       std::vector<double> rates;
       for (const Strategy& strategy : leading) {
-        rates.push_back(pricer.evaluate(strategy, bucket_, note).throughput);
+        rates.push_back(
+            fits(strategy, situation) ? pricer.evaluate(strategy, bucket_, note).throughput : 0.0);
       }
       const double best = rates.empty() ? 0.0 : *std::max_element(rates.begin(), rates.end());
       for (std::size_t i = 0; i < rates.size(); ++i) {
-        is_near[i] = is_near[i] || rates[i] >= kNear * best;
+        is_near[i] = is_near[i] || (rates[i] > 0.0 && rates[i] >= kNear * best);
       }
     }
     for (std::size_t i = 0; i < leading.size(); ++i) {
@@ -77,13 +62,16 @@ class Bench {
   }
 
   // Of equals the candidate that was found first.
-  Winner winner_on(const HardwareSpec& machine) const { return winner_among(all_, machine); }
-  // REQUIRES: ascending.
-  Winner winner_among(const std::vector<int>& candidates, const HardwareSpec& machine) const {
-    const Pricer pricer(fit_, machine, plan_.target(), plan_.draft);
+  Winner winner_in(const Situation& situation) const { return winner_among(all_, situation); }
+  // REQUIRES: ascending; -1 is none of them.
+  Winner winner_among(const std::vector<int>& candidates, const Situation& situation) const {
+    const Pricer pricer = pricer_of(situation);
     Winner best;
     std::string note;
     for (const int i : candidates) {
+      if (i < 0 || !fits(strategies_[static_cast<std::size_t>(i)], situation)) {
+        continue;
+      }
       const double rate =
           pricer.evaluate(strategies_[static_cast<std::size_t>(i)], bucket_, note).throughput;
       if (rate > best.rate) {
@@ -94,6 +82,45 @@ class Bench {
   }
 
  private:
+  Pricer pricer_of(const Situation& situation) const {
+    return {fit_,        situation.machine, plan_.target(),
+            plan_.draft, kUsualRequests,    situation.requests};
+  }
+  // One request is not held to the memory.
+  bool fits(const Strategy& strategy, const Situation& situation) const {
+    return situation.requests == 1 ||
+           memory_need(strategy, plan_.target(), plan_.draft, nullptr, bucket_.high,
+                       bytes_of(fit_.dtype), situation.machine)
+                   .requests() >= situation.requests;
+  }
+  // Of the question's class, by the model of steps by parts; a class's baselines may win it too.
+  std::vector<Strategy> leading_in(const std::vector<Situation>& situations) const {
+    std::map<std::int64_t, std::vector<HardwareSpec>> machines;
+    for (const Situation& situation : situations) {
+      machines[situation.requests].push_back(situation.machine);
+    }
+    const PlanBasis& basis = *plan_.basis;
+    std::vector<Strategy> leading;
+    for (const auto& [requests, on] : machines) {
+      for (const Strategy& strategy : basis.replanner->leading_on(
+               on, fit_.acceptance, plan_.draft,
+               {engine::loss_prices(basis.grounds, fit_.acceptance), plan_.chosen.max_loss},
+               static_cast<std::size_t>(question_.bucket), requests)) {
+        if (is_asked_for(strategy) &&
+            std::find(leading.begin(), leading.end(), strategy) == leading.end()) {
+          leading.push_back(strategy);
+        }
+      }
+    }
+    return leading;
+  }
+  bool is_asked_for(const Strategy& strategy) const {
+    const PrecisionClass precision = strategy.precision();
+    if (!question_.precision) {
+      return precision < PrecisionClass::kSparseRectified;
+    }
+    return precision == *question_.precision || is_baseline(strategy);
+  }
   // A candidate of every class.
   bool is_baseline(const Strategy& strategy) const {
     return std::any_of(plan_.chosen.baselines.begin(), plan_.chosen.baselines.end(),
@@ -111,36 +138,45 @@ class Bench {
   std::vector<int> all_;  // their places
 };
 
-// Of the map's columns or rows.
-double factor_at(int place) {
-  const double across = 2.0 * place / (kMapSide - 1) - 1.0;  // -1 to 1
-  return std::pow(kMapReach, across);
+double across_at(int place) {
+  return static_cast<double>(place) / (kMapSide - 1);
 }
 
-// The machine itself, the ends of all knobs and the corners of the map.
-std::vector<HardwareSpec> extremes(const SensitivityQuestion& question, const HardwareSpec& own) {
-  std::vector<HardwareSpec> machines = {own};
+// The machine itself, the ends of all knobs and the corners of the map; where an axis is of
+// requests, several numbers of them.
+std::vector<Situation> extremes(const SensitivityQuestion& question, const Situation& own) {
+  std::vector<Situation> out = {own};
   for (int i = 0; i < kKnobCount; ++i) {
     for (const double factor : {1.0 / kTornadoReach, kTornadoReach}) {
-      machines.push_back(turned(own, static_cast<Knob>(i), factor));
+      out.push_back({turned(own.machine, static_cast<Knob>(i), factor), own.requests});
     }
   }
-  for (const double x : {1.0 / kMapReach, kMapReach}) {
-    for (const double y : {1.0 / kMapReach, kMapReach}) {
-      machines.push_back(turned(turned(own, question.x, x), question.y, y));
+  const auto ends = [](const Situation& of, Knob knob) {
+    std::vector<Situation> turned;
+    if (knob != Knob::kRequests) {
+      return std::vector{placed(of, knob, 0.0), placed(of, knob, 1.0)};
+    }
+    for (const std::int64_t requests : kLookedAt) {
+      turned.push_back({of.machine, requests});
+    }
+    return turned;
+  };
+  for (const Situation& at : ends(own, question.x)) {
+    for (const Situation& corner : ends(at, question.y)) {
+      out.push_back(corner);
     }
   }
-  return machines;
+  return out;
 }
 
 void fill_tornado(const Bench& bench, Sensitivity& out) {
-  const HardwareSpec own = bench.own();
+  const Situation own = bench.own();
   for (int i = 0; i < kKnobCount; ++i) {
     const Knob knob = static_cast<Knob>(i);
-    const HardwareSpec low = turned(own, knob, 1.0 / kTornadoReach);
-    const HardwareSpec high = turned(own, knob, kTornadoReach);
-    out.tornado.push_back({knob, value_of(knob, low), value_of(knob, high), bench.winner_on(low),
-                           bench.winner_on(high)});
+    const Situation low{turned(own.machine, knob, 1.0 / kTornadoReach), own.requests};
+    const Situation high{turned(own.machine, knob, kTornadoReach), own.requests};
+    out.tornado.push_back({knob, value_of(knob, low), value_of(knob, high), bench.winner_in(low),
+                           bench.winner_in(high)});
   }
   const auto width = [](const TornadoRow& row) {
     return std::fabs(std::log(row.high.rate / row.low.rate));
@@ -150,13 +186,13 @@ void fill_tornado(const Bench& bench, Sensitivity& out) {
 }
 
 void fill_map(const Bench& bench, Sensitivity& out) {
-  const HardwareSpec own = bench.own();
+  const Situation own = bench.own();
   for (int place = 0; place < kMapSide; ++place) {
-    out.x.push_back(value_of(out.question.x, turned(own, out.question.x, factor_at(place))));
-    out.y.push_back(value_of(out.question.y, turned(own, out.question.y, factor_at(place))));
+    out.x.push_back(value_of(out.question.x, placed(own, out.question.x, across_at(place))));
+    out.y.push_back(value_of(out.question.y, placed(own, out.question.y, across_at(place))));
   }
-  const auto machine_at = [&](int column, int row) {
-    return turned(turned(own, out.question.y, factor_at(row)), out.question.x, factor_at(column));
+  const auto at = [&](int column, int row) {
+    return placed(placed(own, out.question.y, across_at(row)), out.question.x, across_at(column));
   };
   out.map.resize(static_cast<std::size_t>(kMapSide * kMapSide));
   const auto cell = [&](int column, int row) -> Winner& {
@@ -164,7 +200,7 @@ void fill_map(const Bench& bench, Sensitivity& out) {
   };
   for (int row = 0; row < kMapSide; row += kCoarse) {
     for (int column = 0; column < kMapSide; column += kCoarse) {
-      cell(column, row) = bench.winner_on(machine_at(column, row));
+      cell(column, row) = bench.winner_in(at(column, row));
     }
   }
   for (int row = 0; row < kMapSide; ++row) {
@@ -179,19 +215,19 @@ void fill_map(const Bench& bench, Sensitivity& out) {
           around.insert(cell(x, y).strategy);
         }
       }
-      cell(column, row) =
-          bench.winner_among({around.begin(), around.end()}, machine_at(column, row));
+      cell(column, row) = bench.winner_among({around.begin(), around.end()}, at(column, row));
     }
   }
 }
 
 // Along one axis of the map, the other at the machine's own value.
 void add_borders(const Bench& bench, bool along_x, Sensitivity& out) {
-  const HardwareSpec own = bench.own();
   const Knob knob = along_x ? out.question.x : out.question.y;
-  const int middle_of_map = kMapSide / 2;
+  const Knob other = along_x ? out.question.y : out.question.x;
+  const int fixed = own_place(other, bench.own());
+  const Situation own = placed(bench.own(), other, across_at(fixed));
   const auto winner = [&](int place) {
-    return (along_x ? out.at(place, middle_of_map) : out.at(middle_of_map, place)).strategy;
+    return (along_x ? out.at(place, fixed) : out.at(fixed, place)).strategy;
   };
   for (int place = 1; place < kMapSide; ++place) {
     const int below = winner(place - 1);
@@ -200,15 +236,14 @@ void add_borders(const Bench& bench, bool along_x, Sensitivity& out) {
       continue;
     }
     const std::vector<int> both = {std::min(below, above), std::max(below, above)};
-    double low = std::log(factor_at(place - 1));
-    double high = std::log(factor_at(place));
+    double low = across_at(place - 1);
+    double high = across_at(place);
     for (int i = 0; i < kBisections; ++i) {
       const double middle = 0.5 * (low + high);
-      const bool is_below =
-          bench.winner_among(both, turned(own, knob, std::exp(middle))).strategy == below;
+      const bool is_below = bench.winner_among(both, placed(own, knob, middle)).strategy == below;
       (is_below ? low : high) = middle;
     }
-    out.borders.push_back({knob, value_of(knob, turned(own, knob, std::exp(high))), below, above});
+    out.borders.push_back({knob, value_of(knob, placed(own, knob, high)), below, above});
   }
 }
 
@@ -226,16 +261,13 @@ void keep_winners(const std::vector<Strategy>& candidates, Sensitivity& out) {
   for (const Winner* winner : winners) {
     cells[winner->strategy] += 1;
   }
-  for (const WinnerBorder& border : out.borders) {
-    cells[border.below] += 0;
-    cells[border.above] += 0;
-  }
+  cells.erase(-1);
   std::vector<int> order;
   for (const auto& [strategy, count] : cells) {
     order.push_back(strategy);
   }
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cells[a] > cells[b]; });
-  std::map<int, int> place;
+  std::map<int, int> place = {{-1, -1}};
   for (const int strategy : order) {
     place[strategy] = static_cast<int>(out.strategies.size());
     out.strategies.push_back(candidates[static_cast<std::size_t>(strategy)]);
@@ -249,87 +281,7 @@ void keep_winners(const std::vector<Strategy>& candidates, Sensitivity& out) {
   }
 }
 
-QString strategy_name(const Sensitivity& sensitivity, int strategy) {
-  return compact(
-      QString::fromStdString(sensitivity.strategies[static_cast<std::size_t>(strategy)].text()));
-}
-
 }  // namespace
-
-QString name_of(Knob knob) {
-  switch (knob) {
-    case Knob::kBandwidth:
-      return QObject::tr("Memory bandwidth");
-    case Knob::kL2Size:
-      return QObject::tr("L2 size");
-    case Knob::kSms:
-      return QObject::tr("SMs");
-    case Knob::kClock:
-      return QObject::tr("Clock");
-    case Knob::kTensorRate:
-      return QObject::tr("Tensor rate");
-  }
-  return {};
-}
-
-QString unit_of(Knob knob) {
-  switch (knob) {
-    case Knob::kBandwidth:
-      return "TB/s";
-    case Knob::kL2Size:
-      return "MiB";
-    case Knob::kSms:
-      return {};
-    case Knob::kClock:
-      return "MHz";
-    case Knob::kTensorRate:
-      return "Tflop/s";
-  }
-  return {};
-}
-
-double value_of(Knob knob, const HardwareSpec& machine) {
-  switch (knob) {
-    case Knob::kBandwidth:
-      return machine[HardwareField::kRawBandwidthGbps] * 1e-3;
-    case Knob::kL2Size:
-      return machine[HardwareField::kL2Mib];
-    case Knob::kSms:
-      return machine[HardwareField::kSmCount];
-    case Knob::kClock:
-      return machine[HardwareField::kMaxClockMhz];
-    case Knob::kTensorRate:
-      return machine[HardwareField::kBf16Tflops];
-  }
-  return 0.0;
-}
-
-HardwareSpec turned(HardwareSpec machine, Knob knob, double factor) {
-  switch (knob) {
-    case Knob::kBandwidth:
-      field(machine, HardwareField::kRawBandwidthGbps) *= factor;
-      break;
-    case Knob::kL2Size:
-      field(machine, HardwareField::kL2Mib) *= factor;
-      break;
-    case Knob::kSms:
-      field(machine, HardwareField::kSmCount) *= factor;
-      field(machine, HardwareField::kBf16Tflops) *= factor;
-      field(machine, HardwareField::kFp32Tflops) *= factor;
-      break;
-    case Knob::kClock:
-      field(machine, HardwareField::kMaxClockMhz) *= factor;
-      field(machine, HardwareField::kBf16Tflops) *= factor;
-      field(machine, HardwareField::kFp32Tflops) *= factor;
-      break;
-    case Knob::kTensorRate:
-      field(machine, HardwareField::kBf16Tflops) *= factor;
-      break;
-  }
-  machine.key += " turned";  // no machine that was measured
-  machine.measured.clear();
-  return machine;
-}
 
 SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
   Bench bench(question);
@@ -337,9 +289,14 @@ SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
   if (bench.strategies().empty()) {
     throw Error(ExitCode::kAnswerNo, "no strategy of that class can be priced in that range");
   }
+  if (bench.winner_in(bench.own()).strategy < 0) {
+    throw Error(ExitCode::kAnswerNo, std::to_string(question.requests) +
+                                         " requests of that range do not fit into the memory of " +
+                                         question.plan->machine.key);
+  }
   std::shared_ptr<Sensitivity> out = std::make_shared<Sensitivity>();
   out->question = question;
-  out->own = bench.winner_on(bench.own());
+  out->own = bench.winner_in(bench.own());
   fill_tornado(bench, *out);
   fill_map(bench, *out);
   add_borders(bench, true, *out);
@@ -348,45 +305,6 @@ SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
   }
   keep_winners(bench.strategies(), *out);
   return out;
-}
-
-QString knob_text(Knob knob, double value) {
-  const QString number = fixed(value, knob == Knob::kSms || value >= 100.0 ? 0
-                                      : value < 10.0                       ? 2
-                                                                           : 1);
-  return unit_of(knob).isEmpty() ? number : number + " " + unit_of(knob);
-}
-
-QString cell_text(const Sensitivity& s, int column, int row) {
-  const Winner& winner = s.at(column, row);
-  return QObject::tr("%1 %2, %3 %4: %5, %6 tokens/s, × %7 of this machine's")
-      .arg(name_of(s.question.x), knob_text(s.question.x, s.x[static_cast<std::size_t>(column)]),
-           name_of(s.question.y), knob_text(s.question.y, s.y[static_cast<std::size_t>(row)]),
-           strategy_name(s, winner.strategy), fixed(winner.rate, 0),
-           fixed(winner.rate / s.own.rate, 2));
-}
-
-QString borders_text(const Sensitivity& s) {
-  QStringList sentences;
-  for (const Knob knob : {s.question.x, s.question.y}) {
-    const std::vector<double>& values = knob == s.question.x ? s.x : s.y;
-    QStringList changes;
-    for (const WinnerBorder& border : s.borders) {
-      if (border.knob == knob) {
-        changes << QObject::tr("at %1 from %2 to %3")
-                       .arg(knob_text(knob, border.value), strategy_name(s, border.below),
-                            strategy_name(s, border.above));
-      }
-    }
-    sentences << (changes.isEmpty()
-                      ? QObject::tr("%1 alone, from %2 to %3: %4 wins everywhere.")
-                            .arg(name_of(knob), knob_text(knob, values.front()),
-                                 knob_text(knob, values.back()), strategy_name(s, s.own.strategy))
-                      : QObject::tr("%1 alone: the winner changes %2.")
-                            .arg(name_of(knob), changes.join("; ")));
-  }
-  sentences.removeDuplicates();
-  return sentences.join(" ");
 }
 
 SensitivityModel::SensitivityModel(Planner& planner, QObject* parent)
@@ -400,11 +318,13 @@ void SensitivityModel::need() {
   follow_plan();
 }
 
-void SensitivityModel::ask(int bucket, std::optional<PrecisionClass> precision, Knob x, Knob y) {
+void SensitivityModel::ask(int bucket, std::optional<PrecisionClass> precision, Knob x, Knob y,
+                           std::int64_t requests) {
   question_.bucket = bucket;
   question_.precision = precision;
   question_.x = x;
   question_.y = y;
+  question_.requests = requests;
   if (needed_ && question_.plan) {
     start();
   }

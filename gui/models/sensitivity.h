@@ -17,19 +17,33 @@
 
 namespace versieve::gui {
 
-enum class Knob { kBandwidth, kL2Size, kSms, kClock, kTensorRate };
-inline constexpr int kKnobCount = 5;
+// Those of the hardware, and how many requests run at once.
+enum class Knob { kBandwidth, kL2Size, kSms, kClock, kTensorRate, kRequests };
+inline constexpr int kKnobCount = 5;  // of the hardware
+inline constexpr int kMapKnobCount = kKnobCount + 1;
 QString name_of(Knob knob);  // "Memory bandwidth"
 QString unit_of(Knob knob);  // "TB/s"; empty of a count
+// A machine and what it serves.
+struct Situation {
+  HardwareSpec machine;
+  std::int64_t requests = 1;
+};
+// REQUIRES of a machine alone: a knob of the hardware.
 double value_of(Knob knob, const HardwareSpec& machine);
+double value_of(Knob knob, const Situation& situation);
 // The same machine with that figure `factor` times as large, and nothing measured taken for it.
 // More SMs, or a faster clock, bring their tensor rate along.
 HardwareSpec turned(HardwareSpec machine, Knob knob, double factor);
 
-// Knobs go from a quarter to four times the machine's value; the tornado shows half and twice.
+// Knobs go from a quarter to four times the machine's value, requests from one to the most that can
+// be planned; the tornado shows half and twice.
 inline constexpr double kMapReach = 4.0;
 inline constexpr double kTornadoReach = 2.0;
 inline constexpr int kMapSide = 25;  // cells; odd, so that the machine itself is one
+// Of the map's column or row: that knob of the situation at `across`, 0 to 1, of its reach.
+Situation placed(Situation situation, Knob knob, double across);
+// The column or row that the situation itself is, or lies next to.
+int own_place(Knob knob, const Situation& situation);
 
 struct SensitivityQuestion {
   PlanPtr plan;
@@ -37,11 +51,12 @@ struct SensitivityQuestion {
   std::optional<PrecisionClass> precision;  // none: the best of the target's own four
   Knob x = Knob::kBandwidth;
   Knob y = Knob::kL2Size;
+  std::int64_t requests = 1;  // at once, where no axis is of them
 };
 
-// A machine's best candidate.
+// A machine's best candidate. Of several requests those alone that fit into its memory.
 struct Winner {
-  int strategy = -1;  // index into Sensitivity::strategies
+  int strategy = -1;  // index into Sensitivity::strategies; -1: none fits
   double rate = 0.0;  // tokens a second
 };
 
@@ -67,6 +82,8 @@ struct Sensitivity {
   std::vector<Winner> map;           // [y, x]
   std::vector<WinnerBorder> borders;
 
+  // Of the machine itself, which the tornado turns.
+  Situation situation() const;
   const Winner& at(int column, int row) const {
     return map[static_cast<std::size_t>(row) * x.size() + static_cast<std::size_t>(column)];
   }
@@ -87,7 +104,8 @@ class SensitivityModel : public QObject {
 
   // Nothing is computed before the first call.
   void need();
-  void ask(int bucket, std::optional<PrecisionClass> precision, Knob x, Knob y);
+  void ask(int bucket, std::optional<PrecisionClass> precision, Knob x, Knob y,
+           std::int64_t requests = 1);
 
   const SensitivityPtr& answer() const { return answer_; }  // may be null
   const QString& sentence() const { return sentence_; }     // why there is none

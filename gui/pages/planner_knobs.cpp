@@ -3,19 +3,24 @@
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QSlider>
 #include <QStackedWidget>
+#include <QStandardItemModel>
+#include <QTabWidget>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
 
 #include "gui/models/plain_words.h"
 #include "gui/pages/planner_page.h"
+#include "gui/views/choice.h"
 #include "gui/views/flow_row.h"
 #include "gui/views/loss_knob.h"
 #include "gui/views/scope_knobs.h"
+#include "gui/views/switch_plot.h"
 #include "gui/views/text.h"
 #include "model/words/hardware_limits.h"
 
@@ -133,6 +138,68 @@ void PlannerPage::list_beside() {
   }
 }
 
+// The machine that is planned for has its columns already.
+void PlannerPage::leave_out_own() {
+  const HardwareSpec* own = planner_->machine();
+  const std::string key = own == nullptr || bandwidth_turned_ ? std::string() : own->key;
+  for (QComboBox* box : beside_) {
+    for (std::size_t i = 0; i < machines_.size(); ++i) {
+      const bool is_own = machines_[i].key == key;
+      const int item = static_cast<int>(i) + 1;
+      QStandardItemModel& items = *qobject_cast<QStandardItemModel*>(box->model());
+      items.item(item)->setEnabled(!is_own);
+      if (is_own && box->currentIndex() == item) {
+        box->setCurrentIndex(0);
+        Q_EMIT said(tr("%1 is the machine that is planned for; it is ranked once.")
+                        .arg(QString::fromStdString(machines_[i].name)));
+      }
+    }
+  }
+}
+
+// Contexts of a number of requests at once, or requests of a range.
+void PlannerPage::set_up_slice() {
+  slice_->setToolTip(
+      tr("What stands side by side in the grid: all context ranges at one number of requests at "
+         "once, or all numbers of requests of one range"));
+  FlowRow* row = new FlowRow(slice_row_);
+  row->addNamed(quiet_label(tr("Shown")), slice_);
+  slice_row_->setVisible(false);
+  connect(slice_, &QComboBox::currentIndexChanged, this, &PlannerPage::show_plan);
+}
+
+void PlannerPage::list_slices(const PlanPtr& plan) {
+  QStringList texts;
+  for (const PlanSlice& slice : slices_of(plan->chosen)) {
+    texts << slice_text(plan->chosen, slice);
+  }
+  list_texts(*slice_, texts);
+  slice_row_->setVisible(texts.size() > 1);
+}
+
+PlanSlice PlannerPage::chosen_slice(const PlanPtr& plan) const {
+  const std::vector<PlanSlice> slices = slices_of(plan->chosen);
+  const std::size_t chosen = static_cast<std::size_t>(std::max(0, slice_->currentIndex()));
+  return chosen < slices.size() ? slices[chosen] : PlanSlice();
+}
+
+// Of the class that is selected; of all of them the strictest.
+void PlannerPage::show_switches(const PlanPtr& plan) {
+  const bool several = plan && !plan->chosen.batched.empty();
+  const std::vector<PrecisionClass> classes = grid_->selectedClasses();
+  switches_->show_plan(plan, classes.empty() ? PrecisionClass::kStrict : classes.front(),
+                       grid_->bucket());
+  if (several != (beside_table_->count() > 1)) {
+    if (several) {
+      beside_table_->addTab(switches_, tr("By requests"));
+    } else {
+      beside_table_->removeTab(1);
+      switches_->setParent(this);
+      switches_->hide();
+    }
+  }
+}
+
 void PlannerPage::turn_beside() {
   std::vector<HardwareSpec> machines;
   int first = 0;
@@ -207,6 +274,7 @@ QWidget* PlannerPage::make_knobs() {
   set_up_max_loss();
   set_up_scope();
   set_up_machine();
+  set_up_slice();
   set_up_bandwidth();
   QPushButton* file = new QPushButton(tr("From a file…"));
   file->setToolTip(
@@ -248,6 +316,8 @@ QWidget* PlannerPage::make_knobs() {
   layout->addWidget(acceptance_);
   layout->addNamed(quiet_label(tr("The draft proposes")), draft_vocab_);
   layout->addNamed(quiet_label(tr("Loss at most")), max_loss_);
+  layout->addNamed(quiet_label(tr("Requests at once")), &scope_->concurrency());
+  layout->addWidget(slice_row_);
   layout->addWidget(reset_);
   layout->addWidget(export_);
   return row;

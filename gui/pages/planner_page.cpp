@@ -12,6 +12,7 @@
 #include <QSlider>
 #include <QSplitter>
 #include <QStackedWidget>
+#include <QTabWidget>
 #include <QTableView>
 #include <QTextBrowser>
 #include <QToolButton>
@@ -20,14 +21,17 @@
 #include <cmath>
 
 #include "engine/analyse/plan/hardware_file.h"
+#include "gui/models/batch_text.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
+#include "gui/views/choice.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/fit_wait.h"
 #include "gui/views/interval_bar.h"
 #include "gui/views/loss_knob.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/scope_knobs.h"
+#include "gui/views/switch_plot.h"
 #include "gui/views/table.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
@@ -37,7 +41,9 @@
 namespace versieve::gui {
 namespace {
 
-constexpr int kSummaryLines = 2;  // so that the grid stays where it is, whatever is said
+// So that the grid stays where it is, whatever is said; more where the page is high.
+constexpr int kSummaryLines = 2, kMoreSummaryLines = 4;
+constexpr int kHighPage = 860;
 constexpr int kLeastGrid = 180;
 
 }  // namespace
@@ -60,6 +66,8 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       acceptance_(new AcceptanceKnob),
       draft_vocab_(new QComboBox),
       max_loss_(new_loss_knob()),
+      slice_(named_choice(tr("What the grid shows"), "plannerSlice")),
+      slice_row_(new QWidget),
       more_(new QToolButton),
       scope_(new ScopeKnobs),
       reset_(new QPushButton(tr("As measured"))),
@@ -69,7 +77,9 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       ranks_(new MachineRanks(*planner_, this)),
       ranks_table_(new QTableView),
       tables_(new QStackedWidget),
-      details_(new QTextBrowser) {
+      details_(new QTextBrowser),
+      switches_(new SwitchPlot),
+      beside_table_(new QTabWidget) {
   stack_->addWidget(wait_);
   stack_->addWidget(make_answer());
   QVBoxLayout* layout = new QVBoxLayout(this);
@@ -94,6 +104,11 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
 
 void PlannerPage::showEvent(QShowEvent*) {
   planner_->need();
+}
+
+void PlannerPage::resizeEvent(QResizeEvent* event) {
+  summary_->setLines(height() < kHighPage ? kSummaryLines : kMoreSummaryLines);
+  QWidget::resizeEvent(event);
 }
 
 void PlannerPage::recolor() {
@@ -131,7 +146,12 @@ QWidget* PlannerPage::make_answer() {
   tables_->addWidget(table_);
   tables_->addWidget(ranks_table_);
   lower->addWidget(tables_);
-  lower->addWidget(details_);
+  beside_table_->setDocumentMode(true);
+  beside_table_->setTabBarAutoHide(true);
+  beside_table_->addTab(details_, tr("Strategy"));
+  switches_->hide();  // until there are several requests at once
+  switches_->setParent(this);
+  lower->addWidget(beside_table_);
   lower->setStretchFactor(0, 1);
   lower->setSizes({1000, 340});
   QSplitter* whole = new QSplitter(Qt::Vertical);
@@ -139,12 +159,14 @@ QWidget* PlannerPage::make_answer() {
   scroll->setWidget(grid_);
   scroll->setWidgetResizable(true);
   scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFocusPolicy(Qt::NoFocus);  // the grid has it
   scroll->setMinimumHeight(kLeastGrid);
-  connect(grid_, &PlanGrid::cellSelected, scroll, [this, scroll](int bucket, int row) {
-    const QRect cell = grid_->cellRect(bucket, row);
-    scroll->ensureVisible(cell.left(), cell.center().y(), 0, cell.height());
+  connect(grid_, &PlanGrid::cellSelected, scroll, [this, scroll](int column, int row) {
+    const QRect cell = grid_->cellRect(column, row);
+    // The rows' titles lie over what is left of it.
+    const int titles = column == 0 ? cell.left() : grid_->cellRect(0, row).left();
+    scroll->ensureVisible(cell.right(), cell.center().y(), 0, cell.height());
+    scroll->ensureVisible(cell.left() - titles, cell.center().y(), 0, cell.height());
   });
   whole->addWidget(scroll);
   whole->addWidget(lower);
@@ -170,6 +192,7 @@ bool PlannerPage::showCell(int bucket, PrecisionClass precision) {
   if (found == classes.end()) {
     return false;
   }
+  slice_->setCurrentIndex(0);  // all contexts of one request
   grid_->select(bucket, 1 + static_cast<int>(found - classes.begin()));
   return true;
 }
@@ -266,7 +289,7 @@ void PlannerPage::show_plan() {
     show_wait();
     stack_->setCurrentIndex(0);
     shown_.reset();
-    entries_->show(nullptr, 0, {});
+    entries_->show(nullptr, {}, {});
     return;
   }
   stack_->setCurrentIndex(1);
@@ -274,13 +297,18 @@ void PlannerPage::show_plan() {
     const QString still = shown_ ? nothing_moved_text(*shown_, *plan) : QString();
     summary_->setText(still.isEmpty() ? summary() : still + " " + summary());
   }
+  leave_out_own();
+  list_slices(plan);
+  scope_->offerContexts(planner_->longerContexts());
   const std::vector<PrecisionClass> classes = planner_->shownClasses();
-  if (plan == shown_ && classes == shown_classes_) {
+  const PlanSlice slice = chosen_slice(plan);
+  if (plan == shown_ && classes == shown_classes_ && slice == shown_slice_) {
     return;
   }
   shown_ = plan;
   shown_classes_ = classes;
-  grid_->show_plan(plan, classes);
+  shown_slice_ = slice;
+  grid_->show_plan(plan, classes, slice);
   show_cell();
 }
 
@@ -316,6 +344,9 @@ QString PlannerPage::summary() const {
   if (plan.chosen.max_loss) {
     text += QString(" %1.").arg(QString::fromStdString(loss_limit_text(plan.chosen)));
   }
+  if (const QString batch = batch_summary(plan.chosen); !batch.isEmpty()) {
+    text += " " + batch;
+  }
   return text;
 }
 
@@ -330,15 +361,17 @@ void PlannerPage::show_cell() {
       before == nullptr ? QString() : QString::fromStdString(before->evaluation.strategy.text());
   const std::vector<PrecisionClass> classes = grid_->selectedClasses();
   const bool was_empty = entries_->rowCount() == 0;
-  entries_->show(plan, grid_->bucket(), classes);
-  ranks_->show(grid_->bucket(), classes);
+  entries_->show(plan, grid_->place(), classes);
+  ranks_->show(grid_->place(), classes);
+  show_switches(plan);
   table_->resizeColumnToContents(0);
   if (was_empty) {
     table_->resizeColumnsToContents();
   }
   if (entries_->rowCount() == 0) {
     details_->setPlainText(classes.size() == 1
-                               ? unavailable_text(plan->chosen, grid_->bucket(), classes.front())
+                               ? unavailable_text(table_of(plan->chosen, grid_->place().level),
+                                                  grid_->bucket(), classes.front())
                                : tr("No class is shown."));
     return;
   }
@@ -373,9 +406,11 @@ void PlannerPage::show_ranks_row(int row) {
 
 void PlannerPage::show_entry(int row) {
   if (const PlanEntry* entry = entries_->entryAt(row)) {
-    details_->setHtml(entry_html(*planner_->plan(), *entry) +
-                      condition_html(planner_->plan()->chosen, *entry) +
-                      launches_html(*planner_->plan(), *entry));
+    const Plan& plan = *planner_->plan();
+    const int level = grid_->place().level;
+    details_->setHtml(entry_html(plan, *entry, level) +
+                      condition_html(table_of(plan.chosen, level), *entry) +
+                      launches_html(plan, *entry, level));
   }
 }
 

@@ -1,6 +1,7 @@
 // Which strategy is best where, and what if the machine were another one? The planner's grid, the
-// ranking of a cell, on this machine or on two or three side by side, the whole of an entry;
-// classes to show, an export of what is shown, and knobs that plan again as they turn.
+// ranking of a cell, on this machine or on two or three side by side, the whole of an entry, and of
+// several requests at once where drafts stop paying; classes to show, an export of what is shown,
+// and knobs that plan again as they turn.
 #pragma once
 
 #include <QWidget>
@@ -19,6 +20,7 @@ class QLabel;
 class QPushButton;
 class QSlider;
 class QStackedWidget;
+class QTabWidget;
 class QTableView;
 class QTextBrowser;
 class QToolButton;
@@ -28,6 +30,7 @@ namespace versieve::gui {
 class ElidedText;
 class FitWait;
 class ScopeKnobs;
+class SwitchPlot;
 
 class PlannerPage : public QWidget {
   Q_OBJECT
@@ -41,6 +44,8 @@ class PlannerPage : public QWidget {
   PlanEntries& entries() { return *entries_; }
   MachineRanks& machineRanks() { return *ranks_; }
   QComboBox& hardware() { return *hardware_; }
+  QComboBox& slice() { return *slice_; }  // of contexts and requests, that the grid shows
+  SwitchPlot& switches() { return *switches_; }
   QComboBox& beside(std::size_t place) { return *beside_[place]; }
   QSlider& bandwidth() { return *bandwidth_; }
   NumberKnob& typedBandwidth() { return *typed_bandwidth_; }
@@ -67,12 +72,18 @@ class PlannerPage : public QWidget {
 
  protected:
   void showEvent(QShowEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void set_up_model();
   void set_up_machine();
   void set_up_beside();
   void list_beside();
+  void leave_out_own();
+  void set_up_slice();
+  void list_slices(const PlanPtr& plan);
+  PlanSlice chosen_slice(const PlanPtr& plan) const;
+  void show_switches(const PlanPtr& plan);
   void turn_beside();
   void set_up_bandwidth();
   void set_up_max_loss();
@@ -115,6 +126,8 @@ class PlannerPage : public QWidget {
   AcceptanceKnob* acceptance_;
   QComboBox* draft_vocab_;
   NumberKnob* max_loss_;  // below 0: no limit
+  QComboBox* slice_;      // shown of several requests at once
+  QWidget* slice_row_;    // with its title
   QToolButton* more_;     // shows what the plan goes over
   ScopeKnobs* scope_;
   QPushButton* reset_;
@@ -127,9 +140,12 @@ class PlannerPage : public QWidget {
   QStackedWidget* tables_;  // one of the two
   std::array<QComboBox*, 2> beside_{};
   QTextBrowser* details_;
+  SwitchPlot* switches_;
+  QTabWidget* beside_table_;  // the entry and the switches
   bool bandwidth_turned_ = false;
   PlanPtr shown_;  // in grid and table
   std::vector<PrecisionClass> shown_classes_;
+  PlanSlice shown_slice_;
 };
 
 }  // namespace versieve::gui

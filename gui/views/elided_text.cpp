@@ -20,6 +20,13 @@ void ElidedText::setText(const QString& text) {
   }
 }
 
+void ElidedText::setLines(int lines) {
+  if (lines != lines_) {
+    lines_ = lines;
+    updateGeometry();
+  }
+}
+
 QSize ElidedText::sizeHint() const {
   return {400, lines_ * fontMetrics().lineSpacing() + 2};
 }

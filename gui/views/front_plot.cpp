@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -30,6 +31,11 @@ std::optional<double> rounded_up(const std::optional<double>& nats) {
 QColor color_of(const PlanEntry& entry) {
   return entry.baseline.empty() ? theme::category(static_cast<int>(entry.precision))
                                 : theme::colors().quiet_ink;
+}
+
+QString marks_text() {
+  return FrontPlot::tr(
+      "filled: on the front, grey: another is faster and loses no more, hollow: beyond the limit");
 }
 
 }  // namespace
@@ -187,7 +193,7 @@ void FrontPlot::mouseMoveEvent(QMouseEvent* event) {
     QToolTip::showText(event->globalPosition().toPoint(),
                        tr("Loss at most: drag, or Left and Right"), this);
   } else {
-    QToolTip::hideText();
+    QToolTip::showText(event->globalPosition().toPoint(), legendHelpAt(event->position()), this);
   }
 }
 
@@ -365,10 +371,11 @@ void FrontPlot::draw_limit(QPainter& painter) const {
                    (fits ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter, text);
 }
 
-void FrontPlot::draw_legend(QPainter& painter) const {
+std::vector<FrontPlot::LegendItem> FrontPlot::legend_items() const {
+  std::vector<LegendItem> items;
   QFont small = font();
   small.setPixelSize(theme::kSmallPixels);
-  painter.setFont(small);
+  const QFontMetrics metrics(small);
   const QRectF area = plotArea();
   double x = area.left();
   for (int i = 0; i <= kPrecisionClassCount; ++i) {
@@ -378,21 +385,52 @@ void FrontPlot::draw_legend(QPainter& painter) const {
           return point.entry->baseline.empty() == !is_baseline &&
                  (is_baseline || static_cast<int>(point.entry->precision) == i);
         });
-    if (!is_shown) {
-      continue;
+    if (is_shown) {
+      const QString name =
+          is_baseline ? tr("baselines") : QString(name_of(static_cast<PrecisionClass>(i)));
+      const double width = metrics.horizontalAdvance(name) + 14.0;
+      items.push_back({i, name, QRectF(x, area.bottom() + kLegend, width, 16)});
+      x += width + 14.0;
     }
-    const QString name =
-        is_baseline ? tr("baselines") : QString(name_of(static_cast<PrecisionClass>(i)));
+  }
+  return items;
+}
+
+QRectF FrontPlot::legendRect(int item) const {
+  const std::vector<LegendItem> items = legend_items();
+  return item < static_cast<int>(items.size()) ? items[static_cast<std::size_t>(item)].place
+                                               : QRectF();
+}
+
+QString FrontPlot::legendHelpAt(const QPointF& place) const {
+  for (const LegendItem& item : legend_items()) {
+    if (item.place.contains(place)) {
+      return item.precision < kPrecisionClassCount
+                 ? class_in_words(static_cast<PrecisionClass>(item.precision))
+                 : tr("Plain decoding and the fixed strategy that all are compared with");
+    }
+  }
+  const QRectF area = plotArea();
+  return QRectF(area.left(), area.bottom() + kLegend + 17, area.width(), 16).contains(place)
+             ? marks_text()
+             : QString();
+}
+
+void FrontPlot::draw_legend(QPainter& painter) const {
+  QFont small = font();
+  small.setPixelSize(theme::kSmallPixels);
+  painter.setFont(small);
+  const QRectF area = plotArea();
+  for (const LegendItem& item : legend_items()) {
     painter.setPen(Qt::NoPen);
-    painter.setBrush(is_baseline ? theme::colors().quiet_ink : theme::category(i));
-    painter.drawEllipse(QPointF(x + 5, area.bottom() + kLegend + 8), 4.5, 4.5);
+    painter.setBrush(item.precision < kPrecisionClassCount ? theme::category(item.precision)
+                                                           : theme::colors().quiet_ink);
+    painter.drawEllipse(QPointF(item.place.left() + 5, item.place.center().y()), 4.5, 4.5);
     painter.setPen(theme::colors().ink);
-    painter.drawText(QPointF(x + 14, area.bottom() + kLegend + 12), name);
-    x += painter.fontMetrics().horizontalAdvance(name) + 28.0;
+    painter.drawText(item.place.adjusted(14, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, item.name);
   }
   painter.setPen(theme::colors().quiet_ink);
-  const QString text = tr(
-      "filled: on the front, grey: another is faster and loses no more, hollow: beyond the limit");
+  const QString text = marks_text();
   painter.drawText(
       QRectF(area.left(), area.bottom() + kLegend + 17, area.width(), 16),
       Qt::AlignLeft | Qt::AlignVCenter,

@@ -21,6 +21,9 @@ class FrontPlot : public QWidget, public SavedView {
   void show_front(const QualityFront& front);
   const QualityFront& front() const { return front_; }
   // Where a point, and the line of the limit, are drawn.
+  // What the tool tip says of the legend there; empty elsewhere.
+  QString legendHelpAt(const QPointF& place) const;
+  QRectF legendRect(int item) const;  // of the shown ones, from 0; null beyond
   QPointF placeOf(int point) const;
   double limitX() const;
   QRectF plotArea() const;
@@ -49,6 +52,13 @@ class FrontPlot : public QWidget, public SavedView {
   void step_limit(int step);
   void select(int point);
   int nearest(const QPointF& at) const;
+  // A class, or the baselines beyond them, where it stands below the plot.
+  struct LegendItem {
+    int precision = 0;
+    QString name;
+    QRectF place;
+  };
+  std::vector<LegendItem> legend_items() const;
   void draw_axes(QPainter& painter) const;
   void draw_front_line(QPainter& painter) const;
   void draw_point(QPainter& painter, int index) const;

@@ -137,6 +137,7 @@ void History::settle() {
   step->setText(
       state_.titleOf(after.contains("points.filter") ? "points.filter" : after.begin().key()));
   stack_.push(step);
+  Q_EMIT setByHand();
   Q_EMIT changed();
 }
 

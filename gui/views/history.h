@@ -23,7 +23,8 @@ class History : public QObject {
   void write(const QJsonObject& values);
 
  Q_SIGNALS:
-  void changed();  // by the user, undone or done again
+  void setByHand();  // by whoever sits before it, not by undo or a session
+  void changed();    // by the user, undone or done again
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;

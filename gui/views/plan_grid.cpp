@@ -7,6 +7,7 @@
 #include <QToolTip>
 #include <algorithm>
 
+#include "gui/models/batch_text.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/views/theme.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr int kWideTitle = 200, kNarrowTitle = 176;  // of rows
 constexpr int kNarrow = 1100;                        // of the whole
 constexpr int kLeastCell = 64;                       // three lines and a half
+constexpr int kLeastColumn = 136;                    // of many columns
 constexpr int kColumnTitle = 26;
 constexpr int kGap = 5;
 constexpr int kInset = 9;
@@ -83,6 +85,25 @@ class Lines {
   QRect left_;
 };
 
+QStringList saved_row(const PlanTable& table, const PlanEntry& entry) {
+  const ContextBucket& range = table.buckets[static_cast<std::size_t>(entry.bucket)];
+  const Evaluation& e = entry.evaluation;
+  const std::optional<Speculation> s = speculation_of_entry(table, entry);
+  return {QString::number(range.low),
+          QString::number(range.high),
+          QString(name_of(entry.precision)),
+          QString::number(entry.rank),
+          QString::fromStdString(e.strategy.text()),
+          QString::number(e.throughput),
+          QString::number(e.throughput_interval.low),
+          QString::number(e.throughput_interval.high),
+          QString::number(e.expected_accepted),
+          e.cost ? QString::number(e.cost->time_us) : QString(),
+          QString::number(table.concurrency),
+          s ? QString::number(s->break_even) : QString(),
+          s ? QString::number(s->loses) : QString()};
+}
+
 }  // namespace
 
 PlanGrid::PlanGrid(QWidget* parent) : QWidget(parent) {
@@ -90,25 +111,30 @@ PlanGrid::PlanGrid(QWidget* parent) : QWidget(parent) {
   setAccessibleName(tr("Best strategy by context length and precision class"));
 }
 
-void PlanGrid::show_plan(const PlanPtr& plan, const std::vector<PrecisionClass>& classes) {
+void PlanGrid::show_plan(const PlanPtr& plan, const std::vector<PrecisionClass>& classes,
+                         const PlanSlice& slice) {
+  const PlanPlace before = place();
+  const bool turns = plan_ && slice.by_requests != slice_.by_requests;
   plan_ = plan;
   classes_ = classes;
-  setMinimumHeight(minimumSizeHint().height());
+  slice_ = plan ? within(plan->chosen, slice) : slice;
+  setMinimumSize(minimumSizeHint());
   updateGeometry();
-  bucket_ = std::clamp(bucket_, 0, std::max(0, bucket_count() - 1));
+  column_ = turns ? (slice_.by_requests ? before.level : before.bucket) : column_;
+  column_ = std::clamp(column_, 0, std::max(0, columns() - 1));
   row_ = std::clamp(row_, 0, std::max(0, row_count() - 1));
   update();
 }
 
-void PlanGrid::select(int bucket, int row) {
-  if (bucket < 0 || row < 0 || bucket >= bucket_count() || row >= row_count()) {
+void PlanGrid::select(int column, int row) {
+  if (column < 0 || row < 0 || column >= columns() || row >= row_count()) {
     return;
   }
-  bucket_ = bucket;
+  column_ = column;
   row_ = row;
-  setAccessibleDescription(help_text(bucket, row));
+  setAccessibleDescription(help_text(column, row));
   update();
-  Q_EMIT cellSelected(bucket, row);
+  Q_EMIT cellSelected(column, row);
 }
 
 std::vector<PrecisionClass> PlanGrid::selectedClasses() const {
@@ -133,22 +159,25 @@ int PlanGrid::row_title() const {
 }
 
 QSize PlanGrid::minimumSizeHint() const {
-  return {600, kColumnTitle + std::max(1, row_count()) * kLeastCell};
+  return {std::max(600, kNarrowTitle + columns() * kLeastColumn),
+          kColumnTitle + std::max(1, row_count()) * kLeastCell};
 }
 
-int PlanGrid::bucket_count() const {
-  return plan_ ? static_cast<int>(plan_->chosen.buckets.size()) : 0;
+int PlanGrid::left() const {
+  return std::max(0, -x());
 }
 
-QRect PlanGrid::cellRect(int bucket, int row) const {
-  const int cell_width = (width() - row_title()) / std::max(1, bucket_count());
+QRect PlanGrid::cellRect(int column, int row) const {
+  const int cell_width = (width() - row_title()) / std::max(1, columns());
   const int cell_height = (height() - kColumnTitle) / std::max(1, row_count());
-  return QRect(row_title() + bucket * cell_width, kColumnTitle + row * cell_height,
+  return QRect(row_title() + column * cell_width, kColumnTitle + row * cell_height,
                cell_width - kGap, cell_height - kGap);
 }
 
 // A row of one class shows what the class adds; a baseline that is ahead of it is named beside.
-PlanGrid::Found PlanGrid::found(const PlanTable& table, int bucket, int row) const {
+PlanGrid::Found PlanGrid::found(const PlanTable& plan, int column, int row) const {
+  const PlanTable& table = table_at(plan, column);
+  const int bucket = place_of(slice_, column).bucket;
   const std::optional<PrecisionClass> precision = class_of(row);
   if (!precision) {
     const std::vector<const PlanEntry*> all = entries_of(table, bucket, compared_classes());
@@ -166,23 +195,15 @@ QList<QStringList> PlanGrid::savedRows() const {
   }
   QList<QStringList> rows = {{tr("Context above"), tr("Context to"), tr("Class"), tr("Rank"),
                               tr("Strategy"), tr("Tokens a second"), tr("Low, 90 %"),
-                              tr("High, 90 %"), tr("Tokens a step"), tr("Step, us")}};
-  for (const PlanEntry& entry : plan_->chosen.entries) {
-    if (std::find(classes_.begin(), classes_.end(), entry.precision) == classes_.end()) {
-      continue;
+                              tr("High, 90 %"), tr("Tokens a step"), tr("Step, us"),
+                              tr("Requests at once"), tr("Even at, tokens a step"), tr("p loses")}};
+  for (int level = 0; level < level_count(plan_->chosen); ++level) {
+    const PlanTable& table = table_of(plan_->chosen, level);
+    for (const PlanEntry& entry : table.entries) {
+      if (std::find(classes_.begin(), classes_.end(), entry.precision) != classes_.end()) {
+        rows << saved_row(table, entry);
+      }
     }
-    const ContextBucket& range = plan_->chosen.buckets[static_cast<std::size_t>(entry.bucket)];
-    const Evaluation& e = entry.evaluation;
-    rows << QStringList{QString::number(range.low),
-                        QString::number(range.high),
-                        QString(name_of(entry.precision)),
-                        QString::number(entry.rank),
-                        QString::fromStdString(e.strategy.text()),
-                        QString::number(e.throughput),
-                        QString::number(e.throughput_interval.low),
-                        QString::number(e.throughput_interval.high),
-                        QString::number(e.expected_accepted),
-                        e.cost ? QString::number(e.cost->time_us) : QString()};
   }
   return rows;
 }
@@ -193,23 +214,50 @@ void PlanGrid::paintEvent(QPaintEvent*) {
   if (!plan_) {
     return;
   }
-  draw_headers(painter);
+  draw_columns(painter);
   for (int row = 0; row < row_count(); ++row) {
-    for (int bucket = 0; bucket < bucket_count(); ++bucket) {
-      draw_cell(painter, bucket, row);
+    for (int column = 0; column < columns(); ++column) {
+      draw_cell(painter, column, row);
+    }
+  }
+  draw_rows(painter);
+}
+
+// And of several requests at once how many fit into memory.
+void PlanGrid::draw_columns(QPainter& painter) const {
+  const QFont small = sized(font(), theme::kSmallPixels, false);
+  for (int column = 0; column < columns(); ++column) {
+    const QRect cell = cellRect(column, 0);
+    const QRect title(cell.left() + kInset, 0, cell.width() - 2 * kInset, kColumnTitle);
+    const QString text = column_text(plan_->chosen, slice_, column);
+    painter.setPen(theme::colors().quiet_ink);
+    painter.setFont(font());
+    painter.drawText(title, Qt::AlignVCenter, text);
+    const QString fits = slice_.by_requests && column > 0
+                             ? QString()
+                             : memory_text(plan_->chosen, place_of(slice_, column).bucket);
+    const int used = QFontMetrics(font()).horizontalAdvance(text) + kBetween;
+    painter.setFont(small);
+    if (used + QFontMetrics(small).horizontalAdvance(fits) <= title.width()) {
+      painter.drawText(title, Qt::AlignVCenter | Qt::AlignRight, fits);
     }
   }
 }
 
-void PlanGrid::draw_headers(QPainter& painter) const {
+// Over what is seen of the cells, wherever they were moved to.
+void PlanGrid::draw_rows(QPainter& painter) const {
+  painter.translate(left(), 0);
+  if (left() > 0) {
+    painter.fillRect(0, 0, row_title() - kGap, height(), palette().window());
+  }
   painter.setPen(theme::colors().quiet_ink);
   painter.setFont(font());
-  painter.drawText(QRect(0, 0, row_title(), kColumnTitle), Qt::AlignVCenter, tr("Context, tokens"));
-  for (int bucket = 0; bucket < bucket_count(); ++bucket) {
-    const QRect cell = cellRect(bucket, 0);
-    painter.drawText(QRect(cell.left() + kInset, 0, cell.width(), kColumnTitle), Qt::AlignVCenter,
-                     bucket_text(plan_->chosen.buckets[static_cast<std::size_t>(bucket)]));
-  }
+  painter.drawText(
+      QRect(0, 0, row_title(), kColumnTitle), Qt::AlignVCenter,
+      slice_.by_requests
+          ? tr("Requests, %1")
+                .arg(bucket_text(plan_->chosen.buckets[static_cast<std::size_t>(slice_.fixed)]))
+          : tr("Context, tokens"));
   for (int row = 0; row < row_count(); ++row) {
     const QRect cell = cellRect(0, row);
     const std::optional<PrecisionClass> precision = class_of(row);
@@ -228,10 +276,10 @@ void PlanGrid::draw_headers(QPainter& painter) const {
   }
 }
 
-void PlanGrid::draw_cell(QPainter& painter, int bucket, int row) const {
-  const QRect cell = cellRect(bucket, row);
-  const Found best = found(plan_->chosen, bucket, row);
-  const bool is_selected = bucket == bucket_ && row == row_;
+void PlanGrid::draw_cell(QPainter& painter, int column, int row) const {
+  const QRect cell = cellRect(column, row);
+  const Found best = found(plan_->chosen, column, row);
+  const bool is_selected = column == column_ && row == row_;
   painter.setPen(is_selected ? QPen(theme::colors().accent, hasFocus() ? 2.6 : 1.6)
                              : QPen(theme::colors().line, 1.0));
   painter.setBrush(best.entry == nullptr ? theme::colors().page
@@ -239,22 +287,22 @@ void PlanGrid::draw_cell(QPainter& painter, int bucket, int row) const {
                                          : theme::colors().panel);
   painter.drawRoundedRect(QRectF(cell).adjusted(1, 1, -1, -1), 3, 3);
   if (best.entry != nullptr) {
-    draw_entry(painter, cell, bucket, row, best);
+    draw_entry(painter, cell, column, row, best);
     return;
   }
   painter.setPen(theme::colors().quiet_ink);
   painter.setFont(sized(font(), theme::kSmallPixels, false));
   painter.drawText(cell.adjusted(kInset, 2, -kInset, -2),
                    Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap,
-                   classes_.empty() ? tr("no class is shown") : help_text(bucket, row));
+                   classes_.empty() ? tr("no class is shown") : help_text(column, row));
 }
 
-void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int row,
+void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int column, int row,
                           const Found& best) const {
   const PlanEntry& entry = *best.entry;
   const Evaluation& evaluation = entry.evaluation;
   const QFont small = sized(font(), theme::kSmallPixels, false);
-  const Found own = found(plan_->own, bucket, row);
+  const Found own = found(plan_->own, column, row);
   const bool is_new =
       own.entry != nullptr && !(own.entry->evaluation.strategy == evaluation.strategy);
   const QString interval = tr("90 %: %1 – %2")
@@ -284,6 +332,13 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int 
   } else if (is_new) {
     lines.write(small, colors.warning, tr("was %1").arg(compact(strategy_of(*own.entry))));
   }
+  const PlanTable& table = table_at(plan_->chosen, column);
+  if (!plan_->chosen.batched.empty()) {
+    const QString even = even_text(table, entry);
+    lines.write(small, colors.quiet_ink, even.isEmpty() ? tr("plain decoding") : even, small,
+                colors.accent,
+                is_operating_point(plan_->chosen, table, entry) ? tr("most tokens/s") : QString());
+  }
   const QString reason = reason_text(entry);
   const QString loss = entry.lossy ? tr("loss: %1").arg(price_text(entry)) : QString();
   const QFontMetrics metrics(small);
@@ -299,36 +354,41 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int 
               tr("%1× autoregressive, %2× baseline; %3")
                   .arg(fixed(entry.gain_over_ar, 2), fixed(entry.gain_over_baseline, 2),
                        name_of(evaluation.source)));
-  if (const int ties = tie_count(bucket, row, entry); ties > 0) {
+  if (const int ties = tie_count(column, row, entry); ties > 0) {
     lines.write(small, colors.quiet_ink,
                 tr("≈ %1 more within its interval, not decided").arg(ties));
   }
 }
 
 // Ranked behind it, with intervals that overlap its own.
-int PlanGrid::tie_count(int bucket, int row, const PlanEntry& entry) const {
+int PlanGrid::tie_count(int column, int row, const PlanEntry& entry) const {
   const std::optional<PrecisionClass> precision = class_of(row);
   const std::vector<const PlanEntry*> all =
-      entries_of(plan_->chosen, bucket, precision ? std::vector{*precision} : compared_classes());
+      entries_of(table_at(plan_->chosen, column), place_of(slice_, column).bucket,
+                 precision ? std::vector{*precision} : compared_classes());
   return static_cast<int>(std::count_if(all.begin(), all.end(), [&](const PlanEntry* other) {
     return other != &entry && other->evaluation.throughput <= entry.evaluation.throughput &&
            overlaps(*other, entry);
   }));
 }
 
-QString PlanGrid::help_text(int bucket, int row) const {
-  const Found best = found(plan_->chosen, bucket, row);
+QString PlanGrid::help_text(int column, int row) const {
+  const PlanTable& table = table_at(plan_->chosen, column);
+  const int bucket = place_of(slice_, column).bucket;
+  const Found best = found(plan_->chosen, column, row);
   const std::optional<PrecisionClass> precision = class_of(row);
   if (best.entry != nullptr) {
-    const Found own = found(plan_->own, bucket, row);
+    const Found own = found(plan_->own, column, row);
+    const QString even = even_text(table, *best.entry);
     const QString condition = QString::fromStdString(
-        precision ? run_condition(plan_->chosen, bucket, *precision) : std::string());
-    const int ties = tie_count(bucket, row, *best.entry);
+        precision ? run_condition(table, bucket, *precision) : std::string());
+    const int ties = tie_count(column, row, *best.entry);
     const bool is_new = own.entry != nullptr &&
                         !(own.entry->evaluation.strategy == best.entry->evaluation.strategy);
     return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
            ".\n" + fixed(best.entry->evaluation.throughput, 0) + tr(" tokens/s: ") +
            reason_text(*best.entry) + tr(".\nLoss: %1.").arg(price_text(*best.entry)) +
+           (even.isEmpty() ? QString() : "\n" + even + ".") +
            (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")
                                            .arg(QString::fromStdString(best.baseline->baseline))
                                      : QString()) +
@@ -339,15 +399,15 @@ QString PlanGrid::help_text(int bucket, int row) const {
            (is_new ? tr("\nAs measured it is %1.").arg(strategy_of(*own.entry)) : QString()) +
            (condition.isEmpty() ? QString() : "\n" + condition);
   }
-  return precision ? unavailable_text(plan_->chosen, bucket, *precision) : QString();
+  return precision ? unavailable_text(table, bucket, *precision) : QString();
 }
 
 // Of a cell its entry, of a row's title what the class promises.
 QString PlanGrid::helpAt(const QPoint& place) const {
-  if (const auto [bucket, row] = cell_at(place); row >= 0) {
-    return help_text(bucket, row);
+  if (const auto [column, row] = cell_at(place); row >= 0) {
+    return help_text(column, row);
   }
-  for (int row = 0; row < row_count() && place.x() < row_title(); ++row) {
+  for (int row = 0; row < row_count() && place.x() < left() + row_title(); ++row) {
     const QRect cell = cellRect(0, row);
     if (place.y() >= cell.top() && place.y() <= cell.bottom()) {
       const std::optional<PrecisionClass> precision = class_of(row);
@@ -359,14 +419,19 @@ QString PlanGrid::helpAt(const QPoint& place) const {
 }
 
 std::pair<int, int> PlanGrid::cell_at(const QPoint& place) const {
-  for (int row = 0; row < row_count(); ++row) {
-    for (int bucket = 0; bucket < bucket_count(); ++bucket) {
-      if (cellRect(bucket, row).contains(place)) {
-        return {bucket, row};
+  for (int row = 0; row < row_count() && place.x() >= left() + row_title(); ++row) {
+    for (int column = 0; column < columns(); ++column) {
+      if (cellRect(column, row).contains(place)) {
+        return {column, row};
       }
     }
   }
   return {-1, -1};
+}
+
+// What was seen of the titles moves with the cells.
+void PlanGrid::moveEvent(QMoveEvent*) {
+  update();
 }
 
 bool PlanGrid::event(QEvent* event) {
@@ -379,23 +444,23 @@ bool PlanGrid::event(QEvent* event) {
 }
 
 void PlanGrid::mousePressEvent(QMouseEvent* event) {
-  const auto [bucket, row] = cell_at(event->position().toPoint());
-  select(bucket, row);
+  const auto [column, row] = cell_at(event->position().toPoint());
+  select(column, row);
 }
 
 void PlanGrid::keyPressEvent(QKeyEvent* event) {
   switch (event->key()) {
     case Qt::Key_Left:
-      select(bucket_ - 1, row_);
+      select(column_ - 1, row_);
       break;
     case Qt::Key_Right:
-      select(bucket_ + 1, row_);
+      select(column_ + 1, row_);
       break;
     case Qt::Key_Up:
-      select(bucket_, row_ - 1);
+      select(column_, row_ - 1);
       break;
     case Qt::Key_Down:
-      select(bucket_, row_ + 1);
+      select(column_, row_ + 1);
       break;
     default:
       QWidget::keyPressEvent(event);

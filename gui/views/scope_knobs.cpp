@@ -7,16 +7,21 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMenu>
 #include <QPushButton>
 #include <QRegularExpression>
 #include <QSignalBlocker>
 #include <QSpinBox>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include "engine/measure/sweep/sweep.h"
+#include "gui/models/numbers.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/flow_row.h"
+#include "gui/views/number_knob.h"
 #include "gui/views/text.h"
+#include "model/plan/concurrency.h"
 #include "model/plan/planner.h"
 #include "model/words/error.h"
 
@@ -25,6 +30,8 @@ namespace {
 
 constexpr int kLineChars = 22;
 constexpr int kSettingChars = 10;
+constexpr double kBoundStep = 0.1;  // ms between tokens
+constexpr double kMostBound = 1e6;
 
 QString schedules_text(const std::vector<std::string>& schedules) {
   QStringList words;
@@ -32,6 +39,36 @@ QString schedules_text(const std::vector<std::string>& schedules) {
     words << QString::fromStdString(schedule);
   }
   return words.join(", ");
+}
+
+// As the command takes it: 1 is left out where it is alone. Throws Error(kUsage).
+std::string concurrency_text(const QString& typed) {
+  if (typed.isEmpty()) {
+    return {};
+  }
+  const std::vector<std::int64_t> numbers = parse_concurrency(typed.toStdString());
+  QStringList words;
+  for (const std::int64_t number : numbers) {
+    words << QString::number(number);
+  }
+  return numbers.size() == 1 ? std::string() : words.join(',').toStdString();
+}
+
+NumberKnob* new_bound_knob() {
+  NumberKnob* knob = new NumberKnob(ScopeKnobs::tr("the bound between tokens"));
+  knob->setObjectName("scopeBound");
+  knob->setAccessibleName(ScopeKnobs::tr("Most ms between tokens"));
+  knob->setToolTip(ScopeKnobs::tr(
+      "Only tuples of which nine of ten such requests have at most so many ms between tokens, in "
+      "the mean of them; of several numbers of requests the one with most tokens a second within "
+      "it is marked"));
+  knob->setDecimals(2);
+  knob->setSingleStep(kBoundStep);
+  knob->setRange(0.0, kMostBound);
+  knob->setSpecialValueText(ScopeKnobs::tr("any"));
+  knob->setSuffix(ScopeKnobs::tr(" ms"));
+  knob->setKeyboardTracking(false);
+  return knob;
 }
 
 }  // namespace
@@ -42,6 +79,7 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
                         tr("As 0-4096,4096-8192, to 262144 tokens; empty: 4096 each up to 16384, "
                            "of a pair to its positions"),
                         kLineChars)),
+      longer_(new QToolButton),
       baseline_(new_line(tr("Baseline"), "scopeBaseline",
                          tr("A strategy that every other one is compared with, as "
                             "nsa/d8k8n128/bfs/c1/F*, which stands where this is empty"),
@@ -52,6 +90,12 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
                              "pair's tokens were measured with"),
                           kLineChars)),
       requests_(new QSpinBox),
+      concurrency_(new_line(tr("Requests at once"), "scopeConcurrency",
+                            tr("How many requests a server runs in one step, one number or several "
+                               "in ascending order, to 256; the first is always 1. More fields "
+                               "then show when speculation pays and how many requests fit"),
+                            kSettingChars)),
+      bound_(new_bound_knob()),
       temperature_(new QDoubleSpinBox),
       copy_(new QPushButton(tr("Copy command"))),
       command_(new ElidedText(1)) {
@@ -71,6 +115,17 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   temperature_->setSingleStep(0.1);
   temperature_->setKeyboardTracking(false);
   connect(temperature_, &QDoubleSpinBox::valueChanged, this, &ScopeKnobs::take);
+  concurrency_->setPlaceholderText("1");
+  concurrency_->setMaximumWidth(concurrency_->fontMetrics().averageCharWidth() *
+                                (kSettingChars + 2));
+  connect(bound_, &QDoubleSpinBox::valueChanged, this, &ScopeKnobs::take);
+  connect(bound_, &NumberKnob::refused, this, &ScopeKnobs::refused);
+  longer_->setObjectName("scopeLonger");
+  longer_->setText(tr("Longer"));
+  longer_->setFocusPolicy(Qt::StrongFocus);
+  longer_->setPopupMode(QToolButton::InstantPopup);
+  longer_->setMenu(new QMenu(this));
+  longer_->setToolTip(tr("Ranges as far as the measured points reach"));
   QPushButton* file = new QPushButton(tr("From a file…"));
   file->setObjectName("scopeFile");
   file->setToolTip(tr("A schedule that versieve calibrate has written"));
@@ -84,6 +139,7 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   QWidget* row = new QWidget;
   FlowRow* fields = new FlowRow(row);
   fields->addNamed(quiet_label(tr("Context ranges")), buckets_);
+  fields->addWidget(longer_);
   fields->addNamed(quiet_label(tr("Baseline")), baseline_);
   fields->addNamed(quiet_label(tr("Schedules")), schedules_);
   fields->addWidget(file);
@@ -93,8 +149,9 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
                                 tr(option.help).replace("left out", "empty"), kSettingChars));
     fields->addNamed(quiet_label(option.label), systems_.back());
   }
-  fields->addNamed(quiet_label(tr("Requests")), requests_);
+  fields->addNamed(quiet_label(tr("Intervals of, requests")), requests_);
   fields->addNamed(quiet_label(tr("Temperature")), temperature_);
+  fields->addNamed(quiet_label(tr("Token within")), bound_);
   QHBoxLayout* command = new QHBoxLayout;
   command->addWidget(copy_);
   command->addWidget(command_, 1);
@@ -142,6 +199,8 @@ void ScopeKnobs::take() {
       }
     }
     engine::planned_systems(scope.systems);
+    scope.concurrency = concurrency_text(concurrency_->text().remove(' '));
+    concurrency_->setText(QString::fromStdString(scope.concurrency));
   } catch (const Error& error) {
     Q_EMIT refused(QString::fromUtf8(error.what()));
     write();
@@ -156,6 +215,9 @@ void ScopeKnobs::take() {
     scope.requests = requests_->value();
   }
   scope.temperature = temperature_->value();
+  if (bound_->value() > 0.0) {
+    scope.itl_ms = bound_->value();
+  }
   if (scope != shown_) {
     shown_ = scope;
     Q_EMIT turned(scope);
@@ -173,11 +235,12 @@ void ScopeKnobs::showScope(const PlanScope& scope) {
 void ScopeKnobs::write() {
   const PlanScope& scope = shown_;
   const QSignalBlocker quietly(requests_);
-  const QSignalBlocker as_quietly(temperature_);
+  const QSignalBlocker as_quietly(temperature_), without_a_word(bound_);
   std::vector<std::pair<QLineEdit*, QString>> lines = {
       {buckets_, QString::fromStdString(scope.buckets)},
       {baseline_, QString::fromStdString(scope.baseline)},
-      {schedules_, schedules_text(scope.schedules)}};
+      {schedules_, schedules_text(scope.schedules)},
+      {concurrency_, QString::fromStdString(scope.concurrency)}};
   for (std::size_t i = 0; i < systems_.size(); ++i) {
     const std::optional<std::string>& given = scope.systems.*engine::system_options()[i].given;
     lines.emplace_back(systems_[i], QString::fromStdString(given.value_or("")));
@@ -189,6 +252,26 @@ void ScopeKnobs::write() {
   }
   requests_->setValue(static_cast<int>(scope.requests.value_or(kUsualRequests)));
   temperature_->setValue(scope.temperature);
+  bound_->setValue(scope.itl_ms.value_or(0.0));
+}
+
+// The usual ones, then each twice as long as the one before.
+void ScopeKnobs::offerContexts(const std::vector<std::int64_t>& longest) {
+  QMenu& menu = *longer_->menu();
+  menu.clear();
+  std::vector<ContextBucket> ranges = default_buckets();
+  for (const std::int64_t end : longest) {
+    ranges.push_back({ranges.back().high, end});
+    QStringList words;
+    for (const ContextBucket& range : ranges) {
+      words << QString::fromStdString(name_of(range));
+    }
+    menu.addAction(tr("to %1").arg(tokens(end)), this, [this, words] {
+      buckets_->setText(words.join(','));
+      take();
+    });
+  }
+  longer_->setVisible(!longest.empty());
 }
 
 void ScopeKnobs::showCommand(const QString& line, const QString& why) {

@@ -1,7 +1,8 @@
 // What a plan goes over, typed as the command takes it: context ranges, the baseline, schedules as
 // text or from files, settings of ReSA and SpecAttn, how many requests intervals are of, the
-// temperature of their texts; and the command that makes the same plan. What cannot be read is said
-// and changes nothing.
+// temperature of their texts, a bound between tokens, requests at once (a field that the page
+// places); and the command that makes the same plan. What cannot be read is said and changes
+// nothing.
 #pragma once
 
 #include <QWidget>
@@ -11,12 +12,15 @@
 
 class QDoubleSpinBox;
 class QLineEdit;
+class QMenu;
 class QPushButton;
 class QSpinBox;
+class QToolButton;
 
 namespace versieve::gui {
 
 class ElidedText;
+class NumberKnob;
 
 class ScopeKnobs : public QWidget {
   Q_OBJECT
@@ -24,6 +28,8 @@ class ScopeKnobs : public QWidget {
   explicit ScopeKnobs(QWidget* parent = nullptr);
 
   void showScope(const PlanScope& scope);
+  // Ranges that may be planned beside the usual ones: to each of these contexts, ascending.
+  void offerContexts(const std::vector<std::int64_t>& longest);
   // Empty: `why` stands there.
   void showCommand(const QString& line, const QString& why);
 
@@ -33,6 +39,9 @@ class ScopeKnobs : public QWidget {
   // In the order of engine::system_options.
   QLineEdit& system(std::size_t option) { return *systems_[option]; }
   QSpinBox& requests() { return *requests_; }
+  QLineEdit& concurrency() { return *concurrency_; }  // in no layout of its own
+  NumberKnob& bound() { return *bound_; }             // below 0: none
+  QToolButton& longer() { return *longer_; }
   QDoubleSpinBox& temperature() { return *temperature_; }
   const QString& command() const { return command_line_; }
 
@@ -49,10 +58,13 @@ class ScopeKnobs : public QWidget {
   void write();  // what is shown into the fields
 
   QLineEdit* buckets_;
+  QToolButton* longer_;
   QLineEdit* baseline_;
   QLineEdit* schedules_;
   std::vector<QLineEdit*> systems_;  // of engine::system_options
   QSpinBox* requests_;
+  QLineEdit* concurrency_;
+  NumberKnob* bound_;
   QDoubleSpinBox* temperature_;
   QPushButton* copy_;
   ElidedText* command_;

@@ -3,6 +3,7 @@
 #include <QLabel>
 #include <QRegularExpression>
 #include <QTextBrowser>
+#include <QTextOption>
 
 #include "gui/views/theme.h"
 
@@ -21,6 +22,8 @@ QString with_micro(QString text) {
 
 void style_text(QTextBrowser& text) {
   text.setFrameShape(QFrame::NoFrame);
+  // Long names break where they must, so that nothing is scrolled sideways.
+  text.setWordWrapMode(QTextOption::WrapAtWordBoundaryOrAnywhere);
   text.document()->setDefaultStyleSheet(theme::rich_text_sheet());
 }
 

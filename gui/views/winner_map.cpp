@@ -5,6 +5,7 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "gui/models/plain_words.h"
 #include "gui/views/theme.h"
@@ -30,6 +31,11 @@ void WinnerMap::show_answer(const SensitivityPtr& answer) {
   answer_ = answer;
   update();
   if (answer_) {
+    if (std::exchange(asked_, std::pair(answer_->question.x, answer_->question.y)) !=
+        std::pair(answer_->question.x, answer_->question.y)) {
+      column_ = own_place(answer_->question.x, answer_->situation());
+      row_ = own_place(answer_->question.y, answer_->situation());
+    }
     tell(column_, row_);
   }
 }
@@ -63,8 +69,9 @@ std::vector<WinnerMap::Mark> WinnerMap::marks() const {
   }
   const QRectF in = area();
   for (const HardwareSpec& machine : hardware_catalogue()) {
-    const double x = along(value_of(answer_->question.x, machine), answer_->x);
-    const double y = along(value_of(answer_->question.y, machine), answer_->y);
+    const Situation at{machine, answer_->question.requests};
+    const double x = along(value_of(answer_->question.x, at), answer_->x);
+    const double y = along(value_of(answer_->question.y, at), answer_->y);
     if (x >= 0.0 && x <= 1.0 && y >= 0.0 && y <= 1.0) {
       out.push_back({QString::fromStdString(machine.key),
                      {in.left() + x * in.width(), in.bottom() - y * in.height()}});
@@ -157,8 +164,9 @@ void WinnerMap::draw_cells(QPainter& painter) const {
   painter.setRenderHint(QPainter::Antialiasing, false);
   for (int row = 0; row < kMapSide; ++row) {
     for (int column = 0; column < kMapSide; ++column) {
+      const int winner = answer_->at(column, row).strategy;
       painter.fillRect(cellRect(column, row).adjusted(0, 0, 1, 1),
-                       theme::category(answer_->at(column, row).strategy));
+                       winner < 0 ? theme::colors().page : theme::category(winner));
     }
   }
   painter.setRenderHint(QPainter::Antialiasing);

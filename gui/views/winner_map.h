@@ -52,6 +52,7 @@ class WinnerMap : public QWidget, public SavedView {
   void draw_legend(QPainter& painter) const;
 
   SensitivityPtr answer_;
+  std::optional<std::pair<Knob, Knob>> asked_;  // that the cursor was set for
   int column_ = kMapSide / 2;
   int row_ = kMapSide / 2;
 };

@@ -136,12 +136,16 @@ class PlannerFlowTest : public QObject {
       QCOMPARE(ranked.size(), entries.size());
       QCOMPARE(*ranked.rbegin(), static_cast<int>(entries.size()));
     }
-    // A machine of its own is planned as the planner plans it.
+    // A machine of its own is planned as the planner plans it, and is no longer beside itself.
     const std::string fastest = ranks().tableOf(1).entries.front().evaluation.strategy.text();
     choose(page().hardware(), "b200");
     QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.hardware == "b200", kWaitMs);
-    QTRY_VERIFY_WITH_TIMEOUT(compared(3), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(compared(2), kWaitMs);
     QCOMPARE(planner().plan()->chosen.entries.front().evaluation.strategy.text(), fastest);
+    QCOMPARE(page().beside(0).currentIndex(), 0);
+    const int own = page().beside(1).findText(page().hardware().currentText());
+    QVERIFY(!(page().beside(1).model()->index(own, 0).flags() & Qt::ItemIsEnabled));
+    QCOMPARE(ranks().tableOf(1).hardware, std::string("l40s"));
     // The keys walk the table, and what is walked to is told.
     several->setFocus();
     QTest::keyClick(several, Qt::Key_Down);

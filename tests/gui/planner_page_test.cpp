@@ -68,7 +68,7 @@ void store_imported_chain(const QString& path) {
   store.finish_run(run, RunStatus::kComplete);
 }
 
-constexpr int kLossColumn = 11;
+constexpr int kLossColumn = 14;
 
 // Without the sign of a tie.
 QString rank_of(PlannerPage& page, int row) {

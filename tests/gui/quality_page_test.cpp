@@ -8,6 +8,7 @@
 #include <QThreadPool>
 #include <memory>
 
+#include "gui/models/plain_words.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/quality/quality_page.h"
 #include "gui/views/elided_text.h"
@@ -76,6 +77,20 @@ class QualityPageTest : public QObject {
       on_front += point(i).is_on_front ? 1 : 0;
     }
     QVERIFY(on_front >= 2);  // losing nothing, and losing something to be faster
+  }
+
+  // Names of classes and marks are told where the pointer rests on them, as elsewhere.
+  void theLegendIsToldOnHover() {
+    const QString first = plot().legendHelpAt(plot().legendRect(0).center());
+    QCOMPARE(first, class_in_words(PrecisionClass::kStrict));
+    int items = 0;
+    while (!plot().legendRect(items).isNull()) {
+      QVERIFY(!plot().legendHelpAt(plot().legendRect(items).center()).isEmpty());
+      ++items;
+    }
+    QVERIFY(items > 2);
+    QVERIFY(plot().legendHelpAt(plot().legendRect(0).center() + QPointF(0, 17)).contains("filled"));
+    QVERIFY(plot().legendHelpAt(plot().plotArea().center()).isEmpty());
   }
 
   void draggingTheLimitRanksAnewAndNeverHoldsTheWindow() {

@@ -151,7 +151,52 @@ class SensitivityPageTest : public QObject {
     QVERIFY(window_->grab().save(folder_.filePath("sensitivity.png")));
   }
 
+  void requestsAtOnceAreAnAxisOfTheMap() {
+    page().x().setCurrentIndex(page().x().findData(static_cast<int>(Knob::kRequests)));
+    page().y().setCurrentIndex(page().y().findData(static_cast<int>(Knob::kBandwidth)));
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.x == Knob::kRequests,
+                             kWaitMs);
+    const Sensitivity& s = *page().model().answer();
+    QCOMPARE(s.x.front(), 1.0);
+    QCOMPARE(s.x.back(), 256.0);
+    const int middle = kMapSide / 2;
+    QCOMPARE(page().map().column(), 0);  // this machine serves one
+    QCOMPARE(s.at(0, middle).strategy, s.own.strategy);
+    QVERIFY(std::fabs(s.at(0, middle).rate / s.own.rate - 1.0) < 1e-9);
+    QVERIFY(s.at(middle, middle).rate > 2.0 * s.own.rate);
+    // The planner itself says the same of 16 at once.
+    const Plan& plan = *s.question.plan;
+    QCOMPARE(s.x[middle], 16.0);
+    PlanOptions options;
+    options.buckets = plan.chosen.buckets;
+    options.concurrency = {1, 16};
+    const PlanTable table = versieve::plan(
+        plan.basis->fit, turned(plan.machine, Knob::kBandwidth, 1.0), plan.target(), options);
+    const std::vector<const PlanEntry*> best =
+        entries_of(table.batched[0], 0,
+                   {PrecisionClass::kStrict, PrecisionClass::kReuseOnly,
+                    PrecisionClass::kApproxOnly, PrecisionClass::kApproxReuse});
+    QVERIFY(s.at(middle, middle).rate >= 0.99 * best.front()->evaluation.throughput);
+    QVERIFY(s.at(middle, middle).rate <= 1.0001 * best.front()->evaluation.throughput);
+    bool changes = false;
+    for (const WinnerBorder& border : s.borders) {
+      changes = changes || border.knob == Knob::kRequests;
+    }
+    QVERIFY2(changes, "many requests leave no room for large trees");
+    QVERIFY(page().map().machinesShown().contains("h200-sxm"));
+    // Beyond the memory there is no winner, and the cell says so.
+    Plan small = plan;
+    small.machine.fields[static_cast<std::size_t>(HardwareField::kMemoryMib)].value = 8192;
+    SensitivityQuestion question = s.question;
+    question.plan = std::make_shared<const Plan>(small);
+    const SensitivityPtr little = find_sensitivity(question);
+    QCOMPARE(little->at(kMapSide - 1, middle).strategy, -1);
+    QVERIFY(cell_text(*little, kMapSide - 1, middle).contains("do not fit into memory"));
+    QVERIFY(little->at(0, middle).strategy >= 0);
+  }
+
   void classRangeAndThePlannersKnobsAreAskedFor() {
+    page().x().setCurrentIndex(page().x().findData(static_cast<int>(Knob::kBandwidth)));
     page().precision().setCurrentIndex(
         page().precision().findData(static_cast<int>(PrecisionClass::kStrict)));
     page().bucket().setCurrentIndex(1);

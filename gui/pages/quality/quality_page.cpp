@@ -114,7 +114,7 @@ void QualityPage::show_plan() {
     const bool failed = !planner_.isBusy() && !planner_.sentence().isEmpty();
     wait_->say(failed ? tr("There is no plan: %1.").arg(planner_.sentence()) : planner_.waitText());
     plot_->show_front({});
-    entries_->show(nullptr, 0, {});
+    entries_->show(nullptr, {}, {});
     return;
   }
   QStringList ranges;
@@ -128,7 +128,7 @@ void QualityPage::show_plan() {
   plot_->show_front(front);
   said_->setText(front_text(front));
   const bool was_empty = entries_->rowCount() == 0;
-  entries_->show(plan, bucket, classes);
+  entries_->show(plan, {0, static_cast<int>(bucket)}, classes);
   table_->resizeColumnToContents(0);
   if (was_empty) {
     table_->resizeColumnsToContents();

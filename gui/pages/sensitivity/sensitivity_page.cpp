@@ -8,6 +8,7 @@
 #include <QVBoxLayout>
 
 #include "gui/models/plain_words.h"
+#include "gui/models/plan_slice.h"
 #include "gui/views/choice.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/fit_wait.h"
@@ -20,6 +21,8 @@ SensitivityPage::SensitivityPage(Planner& planner, QWidget* parent)
       model_(new SensitivityModel(planner, this)),
       bucket_(named_choice(tr("Context range"), "sensitivityBucket")),
       precision_(named_choice(tr("Class"), "sensitivityClass")),
+      requests_(named_choice(tr("Requests at once"), "sensitivityRequests")),
+      requests_row_(new QWidget),
       x_(named_choice(tr("Horizontal knob"), "sensitivityX")),
       y_(named_choice(tr("Vertical knob"), "sensitivityY")),
       busy_(quiet_label({})),
@@ -43,22 +46,27 @@ QWidget* SensitivityPage::make_choices() {
   precision_->addItem(tr("best of the target's own"));
   for (int i = 0; i < static_cast<int>(PrecisionClass::kSparseRectified); ++i) {
     precision_->addItem(name_of(static_cast<PrecisionClass>(i)), i);
-    precision_->setItemData(precision_->count() - 1,
-                            class_in_words(static_cast<PrecisionClass>(i)), Qt::ToolTipRole);
+    precision_->setItemData(precision_->count() - 1, class_in_words(static_cast<PrecisionClass>(i)),
+                            Qt::ToolTipRole);
   }
-  for (int i = 0; i < kKnobCount; ++i) {
+  for (int i = 0; i < kMapKnobCount; ++i) {
     for (QComboBox* box : {x_, y_}) {
       box->addItem(name_of(static_cast<Knob>(i)), i);
     }
   }
   y_->setCurrentIndex(static_cast<int>(Knob::kSms));
-  for (QComboBox* box : {bucket_, precision_, x_, y_}) {
+  for (QComboBox* box : {bucket_, precision_, requests_, x_, y_}) {
     connect(box, &QComboBox::currentIndexChanged, this, &SensitivityPage::ask);
   }
   QWidget* row = new QWidget;
   FlowRow* layout = new FlowRow(row);
   layout->addNamed(quiet_label(tr("Context")), bucket_);
   layout->addNamed(quiet_label(tr("Class")), precision_);
+  FlowRow* requests = new FlowRow(requests_row_);
+  requests->addNamed(quiet_label(tr("Requests at once")), requests_);
+  requests_row_->setVisible(false);
+  requests_->addItem("1");
+  layout->addWidget(requests_row_);
   layout->addNamed(quiet_label(tr("Horizontal")), x_);
   layout->addNamed(quiet_label(tr("Vertical")), y_);
   layout->addWidget(busy_);
@@ -78,7 +86,8 @@ QWidget* SensitivityPage::make_answer() {
   splitter->setSizes({440, 660});
   QLabel* how = quiet_label(
       tr("Predicted by the planner's fit for its model, draft and limit of losses, as if nothing "
-         "had been timed on any of these machines. SMs and clock bring their tensor rate along."));
+         "had been timed on any of these machines. SMs and clock bring their tensor rate along. "
+         "No step of several requests was measured; cells without colour do not fit into memory."));
   how->setWordWrap(true);
   QWidget* answer = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(answer);
@@ -100,17 +109,34 @@ void SensitivityPage::list_buckets() {
   list_texts(*bucket_, texts);
 }
 
+// Those that the planner plans for.
+void SensitivityPage::list_requests() {
+  const PlanPtr& plan = model_->planner().plan();
+  QStringList texts = {"1"};
+  for (int level = 1; plan && level < level_count(plan->chosen); ++level) {
+    texts << QString::number(table_of(plan->chosen, level).concurrency);
+  }
+  const QString before = requests_->currentText();
+  list_texts(*requests_, texts);
+  requests_row_->setVisible(texts.size() > 1);
+  if (requests_->currentText() != before) {
+    ask();
+  }
+}
+
 void SensitivityPage::ask() {
   const QVariant precision = precision_->currentData();
   model_->ask(std::max(0, bucket_->currentIndex()),
               precision.isValid() ? std::optional(static_cast<PrecisionClass>(precision.toInt()))
                                   : std::nullopt,
               static_cast<Knob>(x_->currentData().toInt()),
-              static_cast<Knob>(y_->currentData().toInt()));
+              static_cast<Knob>(y_->currentData().toInt()),
+              std::max<std::int64_t>(1, requests_->currentText().toLongLong()));
 }
 
 void SensitivityPage::show_answer() {
   list_buckets();
+  list_requests();
   const SensitivityPtr& answer = model_->answer();
   const bool has_plan = model_->planner().plan() != nullptr;
   busy_->setText(has_plan && model_->isBusy() ? tr("Trying machines …") : QString());

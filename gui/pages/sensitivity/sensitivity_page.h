@@ -1,5 +1,6 @@
-// What if the machine were another? How tokens a second hang on each knob of the hardware, and
-// which strategy wins over two of them, around the machine of the planner.
+// What if the machine were another, or served more at once? How tokens a second hang on each knob
+// of the hardware, and which strategy wins over two of them, or over requests at once, around the
+// machine of the planner.
 #pragma once
 
 #include <QWidget>
@@ -27,6 +28,7 @@ class SensitivityPage : public QWidget {
   WinnerMap& map() { return *map_; }
   QComboBox& bucket() { return *bucket_; }
   QComboBox& precision() { return *precision_; }
+  QComboBox& requests() { return *requests_; }  // at once
   QComboBox& x() { return *x_; }
   QComboBox& y() { return *y_; }
   QLabel& borders() { return *borders_; }
@@ -39,12 +41,15 @@ class SensitivityPage : public QWidget {
   QWidget* make_choices();
   QWidget* make_answer();
   void list_buckets();
+  void list_requests();
   void ask();
   void show_answer();
 
   SensitivityModel* model_;
   QComboBox* bucket_;
   QComboBox* precision_;
+  QComboBox* requests_;
+  QWidget* requests_row_;  // shown of plans of several
   QComboBox* x_;
   QComboBox* y_;
   QLabel* busy_;

@@ -1,0 +1,177 @@
+// What the sensitivity page's knobs are, and its answers as readable text.
+#include <algorithm>
+#include <cmath>
+
+#include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
+#include "gui/models/sensitivity.h"
+#include "model/plan/concurrency.h"
+
+namespace versieve::gui {
+namespace {
+
+double& field(HardwareSpec& machine, HardwareField which) {
+  return machine.fields[static_cast<std::size_t>(which)].value;
+}
+
+QString strategy_name(const Sensitivity& sensitivity, int strategy) {
+  return strategy < 0 ? QObject::tr("nothing, as it does not fit into memory,")
+                      : compact(QString::fromStdString(
+                            sensitivity.strategies[static_cast<std::size_t>(strategy)].text()));
+}
+
+}  // namespace
+
+QString name_of(Knob knob) {
+  switch (knob) {
+    case Knob::kBandwidth:
+      return QObject::tr("Memory bandwidth");
+    case Knob::kL2Size:
+      return QObject::tr("L2 size");
+    case Knob::kSms:
+      return QObject::tr("SMs");
+    case Knob::kClock:
+      return QObject::tr("Clock");
+    case Knob::kTensorRate:
+      return QObject::tr("Tensor rate");
+    case Knob::kRequests:
+      return QObject::tr("Requests at once");
+  }
+  return {};
+}
+
+QString unit_of(Knob knob) {
+  switch (knob) {
+    case Knob::kBandwidth:
+      return "TB/s";
+    case Knob::kL2Size:
+      return "MiB";
+    case Knob::kSms:
+    case Knob::kRequests:
+      return {};
+    case Knob::kClock:
+      return "MHz";
+    case Knob::kTensorRate:
+      return "Tflop/s";
+  }
+  return {};
+}
+
+double value_of(Knob knob, const HardwareSpec& machine) {
+  switch (knob) {
+    case Knob::kBandwidth:
+      return machine[HardwareField::kRawBandwidthGbps] * 1e-3;
+    case Knob::kL2Size:
+      return machine[HardwareField::kL2Mib];
+    case Knob::kSms:
+      return machine[HardwareField::kSmCount];
+    case Knob::kClock:
+      return machine[HardwareField::kMaxClockMhz];
+    case Knob::kTensorRate:
+      return machine[HardwareField::kBf16Tflops];
+    case Knob::kRequests:
+      break;
+  }
+  return 0.0;
+}
+
+double value_of(Knob knob, const Situation& situation) {
+  return knob == Knob::kRequests ? static_cast<double>(situation.requests)
+                                 : value_of(knob, situation.machine);
+}
+
+Situation placed(Situation situation, Knob knob, double across) {
+  if (knob == Knob::kRequests) {
+    situation.requests = std::llround(std::pow(static_cast<double>(kMostConcurrency), across));
+  } else {
+    situation.machine =
+        turned(std::move(situation.machine), knob, std::pow(kMapReach, 2.0 * across - 1.0));
+  }
+  return situation;
+}
+
+int own_place(Knob knob, const Situation& situation) {
+  const double across = knob == Knob::kRequests
+                            ? std::log(static_cast<double>(situation.requests)) /
+                                  std::log(static_cast<double>(kMostConcurrency))
+                            : 0.5;
+  return static_cast<int>(std::lround(across * (kMapSide - 1)));
+}
+
+Situation Sensitivity::situation() const {
+  return {question.plan->machine, question.requests};
+}
+
+HardwareSpec turned(HardwareSpec machine, Knob knob, double factor) {
+  switch (knob) {
+    case Knob::kBandwidth:
+      field(machine, HardwareField::kRawBandwidthGbps) *= factor;
+      break;
+    case Knob::kL2Size:
+      field(machine, HardwareField::kL2Mib) *= factor;
+      break;
+    case Knob::kSms:
+      field(machine, HardwareField::kSmCount) *= factor;
+      field(machine, HardwareField::kBf16Tflops) *= factor;
+      field(machine, HardwareField::kFp32Tflops) *= factor;
+      break;
+    case Knob::kClock:
+      field(machine, HardwareField::kMaxClockMhz) *= factor;
+      field(machine, HardwareField::kBf16Tflops) *= factor;
+      field(machine, HardwareField::kFp32Tflops) *= factor;
+      break;
+    case Knob::kTensorRate:
+      field(machine, HardwareField::kBf16Tflops) *= factor;
+      break;
+    case Knob::kRequests:
+      return machine;
+  }
+  machine.key += " turned";  // no machine that was measured
+  machine.measured.clear();
+  return machine;
+}
+
+QString knob_text(Knob knob, double value) {
+  const bool is_count = knob == Knob::kSms || knob == Knob::kRequests;
+  const QString number = fixed(value, is_count || value >= 100.0 ? 0 : value < 10.0 ? 2 : 1);
+  return unit_of(knob).isEmpty() ? number : number + " " + unit_of(knob);
+}
+
+QString cell_text(const Sensitivity& s, int column, int row) {
+  const Winner& winner = s.at(column, row);
+  if (winner.strategy < 0) {
+    return QObject::tr("%1 %2, %3 %4: so many requests do not fit into memory")
+        .arg(name_of(s.question.x), knob_text(s.question.x, s.x[static_cast<std::size_t>(column)]),
+             name_of(s.question.y), knob_text(s.question.y, s.y[static_cast<std::size_t>(row)]));
+  }
+  return QObject::tr("%1 %2, %3 %4: %5, %6 tokens/s, × %7 of this machine's")
+      .arg(name_of(s.question.x), knob_text(s.question.x, s.x[static_cast<std::size_t>(column)]),
+           name_of(s.question.y), knob_text(s.question.y, s.y[static_cast<std::size_t>(row)]),
+           strategy_name(s, winner.strategy), fixed(winner.rate, 0),
+           fixed(winner.rate / s.own.rate, 2));
+}
+
+QString borders_text(const Sensitivity& s) {
+  QStringList sentences;
+  for (const Knob knob : {s.question.x, s.question.y}) {
+    const std::vector<double>& values = knob == s.question.x ? s.x : s.y;
+    QStringList changes;
+    for (const WinnerBorder& border : s.borders) {
+      if (border.knob == knob) {
+        changes << QObject::tr("at %1 from %2 to %3")
+                       .arg(knob_text(knob, border.value), strategy_name(s, border.below),
+                            strategy_name(s, border.above));
+      }
+    }
+    sentences << (changes.isEmpty()
+                      ? QObject::tr("%1 alone, from %2 to %3: %4 wins everywhere.")
+                            .arg(name_of(knob), knob_text(knob, values.front()),
+                                 knob_text(knob, values.back()), strategy_name(s, s.own.strategy))
+                      : QObject::tr("%1 alone: the winner changes %2.")
+                            .arg(name_of(knob), changes.join("; ")));
+  }
+  sentences.removeDuplicates();
+  return sentences.join(" ");
+}
+
+}  // namespace versieve::gui
