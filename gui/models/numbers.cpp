@@ -43,6 +43,11 @@ QString fixed(double value, int decimals) {
   return text;
 }
 
+QString with_micro(QString text) {
+  static const QRegularExpression us("\\bus\\b");
+  return text.replace(us, QString::fromUtf8("µs"));
+}
+
 QString tokens(std::int64_t count) {
   return count >= 1024 && count % 1024 == 0 ? QString::number(count / 1024) + "K"
                                             : QString::number(count);

@@ -35,7 +35,7 @@ PlanPlace place_of(const PlanSlice& slice, int column);
 QString column_text(const PlanTable& table, const PlanSlice& slice, int column);
 // The first where the table has no such.
 PlanSlice within(const PlanTable& table, const PlanSlice& slice);
-// All slices of a table and what they are called: "all ranges, 16 at once"; "4K – 8K by requests".
+// All slices of a table and what they are called: "contexts, 16 at once"; "4K – 8K by requests".
 std::vector<PlanSlice> slices_of(const PlanTable& table);
 QString slice_text(const PlanTable& table, const PlanSlice& slice);
 

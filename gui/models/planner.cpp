@@ -7,6 +7,7 @@
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
+#include "gui/models/numbers.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -328,7 +329,7 @@ bool overlaps(const PlanEntry& a, const PlanEntry& b) {
 QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
   for (const UnavailableCell& cell : table.unavailable) {
     if (cell.bucket == bucket && cell.precision == precision) {
-      return QString::fromStdString(cell.reason);
+      return with_micro(QString::fromStdString(cell.reason));
     }
   }
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "model/plan/concurrency.h"
@@ -18,7 +19,8 @@ constexpr double kNear = 0.97;  // of the winner's rate: candidates come so near
 // around them.
 constexpr int kCoarse = 4;
 static_assert((kMapSide - 1) % kCoarse == 0);
-constexpr int kBisections = 12;  // of a border between two cells
+constexpr std::int64_t kShortestContext = 512;  // of an axis of contexts
+constexpr int kBisections = 12;                 // of a border between two cells
 // Requests of which candidates are looked for where an axis is of them.
 constexpr std::int64_t kLookedAt[] = {1, 4, 16, 64, kMostConcurrency};
 
@@ -28,11 +30,25 @@ class Bench {
   explicit Bench(const SensitivityQuestion& question)
       : question_(question), plan_(*question.plan), fit_(plan_.basis->fit) {
     fit_.acceptance = plan_.chosen_acceptance;
-    bucket_ = plan_.chosen.buckets.at(static_cast<std::size_t>(question.bucket));
   }
 
+  // The planner's machine, and turned by the question's factors.
+  Situation unturned() const {
+    const std::vector<ContextBucket>& ranges = plan_.chosen.buckets;
+    return {.machine = turned(plan_.machine, Knob::kBandwidth, 1.0),
+            .requests = question_.requests,
+            .range = ranges.at(static_cast<std::size_t>(question_.bucket)),
+            .shortest = std::max(kShortestContext, fit_.shortest_context()),
+            .longest = ranges.back().high};
+  }
   Situation own() const {
-    return {turned(plan_.machine, Knob::kBandwidth, 1.0), question_.requests};
+    Situation out = unturned();
+    for (int i = 0; i < kKnobCount; ++i) {
+      if (const double factor = question_.factors[static_cast<std::size_t>(i)]; factor != 1.0) {
+        out.machine = turned(std::move(out.machine), static_cast<Knob>(i), factor);
+      }
+    }
+    return out;
   }
   const std::vector<Strategy>& strategies() const { return strategies_; }
 
@@ -45,8 +61,9 @@ class Bench {
       const Pricer pricer = pricer_of(situation);
       std::vector<double> rates;
       for (const Strategy& strategy : leading) {
-        rates.push_back(
-            fits(strategy, situation) ? pricer.evaluate(strategy, bucket_, note).throughput : 0.0);
+        rates.push_back(fits(strategy, situation)
+                            ? pricer.evaluate(strategy, situation.range, note).throughput
+                            : 0.0);
       }
       const double best = rates.empty() ? 0.0 : *std::max_element(rates.begin(), rates.end());
       for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -73,7 +90,8 @@ class Bench {
         continue;
       }
       const double rate =
-          pricer.evaluate(strategies_[static_cast<std::size_t>(i)], bucket_, note).throughput;
+          pricer.evaluate(strategies_[static_cast<std::size_t>(i)], situation.range, note)
+              .throughput;
       if (rate > best.rate) {
         best = {i, rate};
       }
@@ -89,7 +107,7 @@ class Bench {
   // One request is not held to the memory.
   bool fits(const Strategy& strategy, const Situation& situation) const {
     return situation.requests == 1 ||
-           memory_need(strategy, plan_.target(), plan_.draft, nullptr, bucket_.high,
+           memory_need(strategy, plan_.target(), plan_.draft, nullptr, situation.range.high,
                        bytes_of(fit_.dtype), situation.machine)
                    .requests() >= situation.requests;
   }
@@ -100,19 +118,30 @@ class Bench {
       machines[situation.requests].push_back(situation.machine);
     }
     const PlanBasis& basis = *plan_.basis;
+    const LossTerms loss{engine::loss_prices(basis.grounds, fit_.acceptance),
+                         plan_.chosen.max_loss};
     std::vector<Strategy> leading;
     for (const auto& [requests, on] : machines) {
-      for (const Strategy& strategy : basis.replanner->leading_on(
-               on, fit_.acceptance, plan_.draft,
-               {engine::loss_prices(basis.grounds, fit_.acceptance), plan_.chosen.max_loss},
-               static_cast<std::size_t>(question_.bucket), requests)) {
-        if (is_asked_for(strategy) &&
-            std::find(leading.begin(), leading.end(), strategy) == leading.end()) {
-          leading.push_back(strategy);
+      for (const std::size_t range : ranges()) {
+        for (const Strategy& strategy :
+             basis.replanner->leading_on(on, fit_.acceptance, plan_.draft, loss, range, requests)) {
+          if (is_asked_for(strategy) &&
+              std::find(leading.begin(), leading.end(), strategy) == leading.end()) {
+            leading.push_back(strategy);
+          }
         }
       }
     }
     return leading;
+  }
+  // In which candidates are looked for.
+  std::vector<std::size_t> ranges() const {
+    if (question_.x != Knob::kContext && question_.y != Knob::kContext) {
+      return {static_cast<std::size_t>(question_.bucket)};
+    }
+    std::vector<std::size_t> all(plan_.chosen.buckets.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return all;
   }
   bool is_asked_for(const Strategy& strategy) const {
     const PrecisionClass precision = strategy.precision();
@@ -133,10 +162,14 @@ class Bench {
   const SensitivityQuestion& question_;
   const Plan& plan_;
   FittedModel fit_;
-  ContextBucket bucket_;
   std::vector<Strategy> strategies_;
   std::vector<int> all_;  // their places
 };
+
+Situation with_machine(Situation of, HardwareSpec machine) {
+  of.machine = std::move(machine);
+  return of;
+}
 
 double across_at(int place) {
   return static_cast<double>(place) / (kMapSide - 1);
@@ -148,7 +181,7 @@ std::vector<Situation> extremes(const SensitivityQuestion& question, const Situa
   std::vector<Situation> out = {own};
   for (int i = 0; i < kKnobCount; ++i) {
     for (const double factor : {1.0 / kTornadoReach, kTornadoReach}) {
-      out.push_back({turned(own.machine, static_cast<Knob>(i), factor), own.requests});
+      out.push_back(with_machine(own, turned(own.machine, static_cast<Knob>(i), factor)));
     }
   }
   const auto ends = [](const Situation& of, Knob knob) {
@@ -157,7 +190,8 @@ std::vector<Situation> extremes(const SensitivityQuestion& question, const Situa
       return std::vector{placed(of, knob, 0.0), placed(of, knob, 1.0)};
     }
     for (const std::int64_t requests : kLookedAt) {
-      turned.push_back({of.machine, requests});
+      turned.push_back(of);
+      turned.back().requests = requests;
     }
     return turned;
   };
@@ -173,8 +207,8 @@ void fill_tornado(const Bench& bench, Sensitivity& out) {
   const Situation own = bench.own();
   for (int i = 0; i < kKnobCount; ++i) {
     const Knob knob = static_cast<Knob>(i);
-    const Situation low{turned(own.machine, knob, 1.0 / kTornadoReach), own.requests};
-    const Situation high{turned(own.machine, knob, kTornadoReach), own.requests};
+    const Situation low = with_machine(own, turned(own.machine, knob, 1.0 / kTornadoReach));
+    const Situation high = with_machine(own, turned(own.machine, knob, kTornadoReach));
     out.tornado.push_back({knob, value_of(knob, low), value_of(knob, high), bench.winner_in(low),
                            bench.winner_in(high)});
   }
@@ -250,7 +284,7 @@ void add_borders(const Bench& bench, bool along_x, Sensitivity& out) {
 // The strategies that win somewhere, those of most cells first; all indices follow.
 void keep_winners(const std::vector<Strategy>& candidates, Sensitivity& out) {
   std::map<int, int> cells;
-  std::vector<Winner*> winners = {&out.own};
+  std::vector<Winner*> winners = {&out.own, &out.unturned};
   for (Winner& winner : out.map) {
     winners.push_back(&winner);
   }
@@ -285,7 +319,9 @@ void keep_winners(const std::vector<Strategy>& candidates, Sensitivity& out) {
 
 SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
   Bench bench(question);
-  bench.find_candidates(extremes(question, bench.own()));
+  std::vector<Situation> looked_at = extremes(question, bench.own());
+  looked_at.push_back(bench.unturned());
+  bench.find_candidates(looked_at);
   if (bench.strategies().empty()) {
     throw Error(ExitCode::kAnswerNo, "no strategy of that class can be priced in that range");
   }
@@ -296,7 +332,9 @@ SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
   }
   std::shared_ptr<Sensitivity> out = std::make_shared<Sensitivity>();
   out->question = question;
-  out->own = bench.winner_in(bench.own());
+  out->situation = bench.own();
+  out->own = bench.winner_in(out->situation);
+  out->unturned = bench.winner_in(bench.unturned());
   fill_tornado(bench, *out);
   fill_map(bench, *out);
   add_borders(bench, true, *out);
@@ -319,12 +357,13 @@ void SensitivityModel::need() {
 }
 
 void SensitivityModel::ask(int bucket, std::optional<PrecisionClass> precision, Knob x, Knob y,
-                           std::int64_t requests) {
+                           std::int64_t requests, const std::array<double, kKnobCount>& factors) {
   question_.bucket = bucket;
   question_.precision = precision;
   question_.x = x;
   question_.y = y;
   question_.requests = requests;
+  question_.factors = factors;
   if (needed_ && question_.plan) {
     start();
   }
@@ -349,17 +388,30 @@ void SensitivityModel::follow_plan() {
   Q_EMIT changed();
 }
 
+void SensitivityModel::go_on() {
+  if (asked_again_ && question_.plan) {
+    start();
+  } else {
+    Q_EMIT changed();
+  }
+}
+
+// While one question is answered only the last one waits.
 void SensitivityModel::start() {
+  asked_again_ = job_.isRunning();
+  if (asked_again_) {
+    return;
+  }
   job_.start<SensitivityPtr>([question = question_] { return find_sensitivity(question); },
                              [this](const SensitivityPtr& answer) {
                                answer_ = answer;
                                sentence_.clear();
-                               Q_EMIT changed();
+                               go_on();
                              },
                              [this](const QString& sentence) {
                                answer_.reset();
                                sentence_ = sentence;
-                               Q_EMIT changed();
+                               go_on();
                              });
   Q_EMIT changed();
 }

@@ -17,18 +17,30 @@
 
 namespace versieve::gui {
 
-// Those of the hardware, and how many requests run at once.
-enum class Knob { kBandwidth, kL2Size, kSms, kClock, kTensorRate, kRequests };
-inline constexpr int kKnobCount = 5;  // of the hardware
-inline constexpr int kMapKnobCount = kKnobCount + 1;
+// Those of the hardware, how many requests run at once, and their context.
+enum class Knob {
+  kBandwidth,
+  kL2Size,
+  kSms,
+  kClock,
+  kTensorRate,
+  kL2Rate,     // against what the fit found
+  kLaunchGap,  // likewise
+  kRequests,
+  kContext
+};
+inline constexpr int kKnobCount = 7;  // of the hardware
+inline constexpr int kMapKnobCount = kKnobCount + 2;
 QString name_of(Knob knob);  // "Memory bandwidth"
 QString unit_of(Knob knob);  // "TB/s"; empty of a count
 // A machine and what it serves.
 struct Situation {
   HardwareSpec machine;
   std::int64_t requests = 1;
+  ContextBucket range;                     // of their contexts
+  std::int64_t shortest = 1, longest = 1;  // that an axis of contexts reaches
 };
-// REQUIRES of a machine alone: a knob of the hardware.
+// REQUIRES of a machine alone: a knob of the hardware. Of contexts the middle of the range.
 double value_of(Knob knob, const HardwareSpec& machine);
 double value_of(Knob knob, const Situation& situation);
 // The same machine with that figure `factor` times as large, and nothing measured taken for it.
@@ -45,6 +57,8 @@ Situation placed(Situation situation, Knob knob, double across);
 // The column or row that the situation itself is, or lies next to.
 int own_place(Knob knob, const Situation& situation);
 
+inline constexpr std::array<double, kKnobCount> kUnturned = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
+
 struct SensitivityQuestion {
   PlanPtr plan;
   int bucket = 0;
@@ -52,6 +66,10 @@ struct SensitivityQuestion {
   Knob x = Knob::kBandwidth;
   Knob y = Knob::kL2Size;
   std::int64_t requests = 1;  // at once, where no axis is of them
+  // By which the planner's machine is turned, knob by knob.
+  std::array<double, kKnobCount> factors = kUnturned;
+
+  bool isTurned() const { return factors != kUnturned; }
 };
 
 // A machine's best candidate. Of several requests those alone that fit into its memory.
@@ -76,14 +94,14 @@ struct WinnerBorder {
 struct Sensitivity {
   SensitivityQuestion question;
   std::vector<Strategy> strategies;  // those that win somewhere, most cells first
-  Winner own;                        // on the machine itself, as if nothing had been timed there
+  Situation situation;               // the planner's machine, turned by the factors
+  Winner own;                        // in it, as if nothing had been timed there
+  Winner unturned;                   // on the planner's machine
   std::vector<TornadoRow> tornado;   // the widest first
   std::vector<double> x, y;          // values of the map's columns and rows, ascending
   std::vector<Winner> map;           // [y, x]
   std::vector<WinnerBorder> borders;
 
-  // Of the machine itself, which the tornado turns.
-  Situation situation() const;
   const Winner& at(int column, int row) const {
     return map[static_cast<std::size_t>(row) * x.size() + static_cast<std::size_t>(column)];
   }
@@ -95,6 +113,8 @@ SensitivityPtr find_sensitivity(const SensitivityQuestion& question);
 // "Memory bandwidth 2.4 TB/s, L2 100 MiB: nsa/… 4 868 tokens/s, × 1.02 of this machine's"
 QString cell_text(const Sensitivity& sensitivity, int column, int row);
 QString borders_text(const Sensitivity& sensitivity);
+// What the turned machine does beside the planner's; empty where none is turned.
+QString turned_text(const Sensitivity& sensitivity);
 QString knob_text(Knob knob, double value);  // "2.4 TB/s"
 
 class SensitivityModel : public QObject {
@@ -105,7 +125,7 @@ class SensitivityModel : public QObject {
   // Nothing is computed before the first call.
   void need();
   void ask(int bucket, std::optional<PrecisionClass> precision, Knob x, Knob y,
-           std::int64_t requests = 1);
+           std::int64_t requests = 1, const std::array<double, kKnobCount>& factors = kUnturned);
 
   const SensitivityPtr& answer() const { return answer_; }  // may be null
   const QString& sentence() const { return sentence_; }     // why there is none
@@ -118,12 +138,14 @@ class SensitivityModel : public QObject {
  private:
   void follow_plan();
   void start();
+  void go_on();  // after an answer
 
   Planner& planner_;
   SensitivityQuestion question_;
   SensitivityPtr answer_;
   QString sentence_;
   bool needed_ = false;
+  bool asked_again_ = false;  // since the work under way began
   Job job_;
 };
 

@@ -10,6 +10,8 @@
 namespace versieve::gui {
 namespace {
 
+constexpr double kRangeShare = 0.125;  // of a context, that its range reaches to either side
+
 double& field(HardwareSpec& machine, HardwareField which) {
   return machine.fields[static_cast<std::size_t>(which)].value;
 }
@@ -34,8 +36,14 @@ QString name_of(Knob knob) {
       return QObject::tr("Clock");
     case Knob::kTensorRate:
       return QObject::tr("Tensor rate");
+    case Knob::kL2Rate:
+      return QObject::tr("L2 rate");
+    case Knob::kLaunchGap:
+      return QObject::tr("Launch gap");
     case Knob::kRequests:
       return QObject::tr("Requests at once");
+    case Knob::kContext:
+      return QObject::tr("Context");
   }
   return {};
 }
@@ -53,6 +61,11 @@ QString unit_of(Knob knob) {
       return "MHz";
     case Knob::kTensorRate:
       return "Tflop/s";
+    case Knob::kL2Rate:
+    case Knob::kLaunchGap:
+      return QObject::tr("of the fit's");
+    case Knob::kContext:
+      return QObject::tr("tokens");
   }
   return {};
 }
@@ -69,13 +82,21 @@ double value_of(Knob knob, const HardwareSpec& machine) {
       return machine[HardwareField::kMaxClockMhz];
     case Knob::kTensorRate:
       return machine[HardwareField::kBf16Tflops];
+    case Knob::kL2Rate:
+      return machine.scale.l2;
+    case Knob::kLaunchGap:
+      return machine.scale.graph_gap;
     case Knob::kRequests:
+    case Knob::kContext:
       break;
   }
   return 0.0;
 }
 
 double value_of(Knob knob, const Situation& situation) {
+  if (knob == Knob::kContext) {
+    return 0.5 * static_cast<double>(situation.range.low + situation.range.high);
+  }
   return knob == Knob::kRequests ? static_cast<double>(situation.requests)
                                  : value_of(knob, situation.machine);
 }
@@ -83,6 +104,12 @@ double value_of(Knob knob, const Situation& situation) {
 Situation placed(Situation situation, Knob knob, double across) {
   if (knob == Knob::kRequests) {
     situation.requests = std::llround(std::pow(static_cast<double>(kMostConcurrency), across));
+  } else if (knob == Knob::kContext) {
+    const double shortest = static_cast<double>(situation.shortest);
+    const double context =
+        shortest * std::pow(static_cast<double>(situation.longest) / shortest, across);
+    situation.range = {std::llround(context * (1.0 - kRangeShare)),
+                       std::llround(context * (1.0 + kRangeShare))};
   } else {
     situation.machine =
         turned(std::move(situation.machine), knob, std::pow(kMapReach, 2.0 * across - 1.0));
@@ -91,15 +118,16 @@ Situation placed(Situation situation, Knob knob, double across) {
 }
 
 int own_place(Knob knob, const Situation& situation) {
-  const double across = knob == Knob::kRequests
-                            ? std::log(static_cast<double>(situation.requests)) /
-                                  std::log(static_cast<double>(kMostConcurrency))
-                            : 0.5;
+  double across = 0.5;
+  if (knob == Knob::kRequests) {
+    across = std::log(static_cast<double>(situation.requests)) /
+             std::log(static_cast<double>(kMostConcurrency));
+  } else if (knob == Knob::kContext) {
+    const double shortest = static_cast<double>(situation.shortest);
+    across = std::log(std::max(shortest, value_of(knob, situation)) / shortest) /
+             std::log(static_cast<double>(situation.longest) / shortest);
+  }
   return static_cast<int>(std::lround(across * (kMapSide - 1)));
-}
-
-Situation Sensitivity::situation() const {
-  return {question.plan->machine, question.requests};
 }
 
 HardwareSpec turned(HardwareSpec machine, Knob knob, double factor) {
@@ -123,7 +151,15 @@ HardwareSpec turned(HardwareSpec machine, Knob knob, double factor) {
     case Knob::kTensorRate:
       field(machine, HardwareField::kBf16Tflops) *= factor;
       break;
+    case Knob::kL2Rate:
+      machine.scale.l2 *= factor;
+      break;
+    case Knob::kLaunchGap:
+      machine.scale.graph_gap *= factor;
+      machine.scale.stream_gap *= factor;
+      break;
     case Knob::kRequests:
+    case Knob::kContext:
       return machine;
   }
   machine.key += " turned";  // no machine that was measured
@@ -132,7 +168,7 @@ HardwareSpec turned(HardwareSpec machine, Knob knob, double factor) {
 }
 
 QString knob_text(Knob knob, double value) {
-  const bool is_count = knob == Knob::kSms || knob == Knob::kRequests;
+  const bool is_count = knob == Knob::kSms || knob == Knob::kRequests || knob == Knob::kContext;
   const QString number = fixed(value, is_count || value >= 100.0 ? 0 : value < 10.0 ? 2 : 1);
   return unit_of(knob).isEmpty() ? number : number + " " + unit_of(knob);
 }
@@ -172,6 +208,19 @@ QString borders_text(const Sensitivity& s) {
   }
   sentences.removeDuplicates();
   return sentences.join(" ");
+}
+
+QString turned_text(const Sensitivity& s) {
+  if (!s.question.isTurned()) {
+    return {};
+  }
+  const bool is_same = s.own.strategy == s.unturned.strategy;
+  return QObject::tr("Turned: %1 tokens/s, × %2 of the planner's machine, %3")
+      .arg(fixed(s.own.rate, 0), fixed(s.own.rate / s.unturned.rate, 2),
+           is_same
+               ? QObject::tr("by the same strategy.")
+               : QObject::tr("by %1 in the place of %2.")
+                     .arg(strategy_name(s, s.own.strategy), strategy_name(s, s.unturned.strategy)));
 }
 
 }  // namespace versieve::gui

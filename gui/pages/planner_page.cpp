@@ -290,6 +290,7 @@ void PlannerPage::show_plan() {
     stack_->setCurrentIndex(0);
     shown_.reset();
     entries_->show(nullptr, {}, {});
+    list_texts(*slice_, {});  // a session's choice waits for what may be chosen
     return;
   }
   stack_->setCurrentIndex(1);

@@ -10,6 +10,7 @@
 #include <QVBoxLayout>
 
 #include "engine/analyse/fit/fit_report.h"
+#include "gui/models/numbers.h"
 #include "gui/views/fit_wait.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"

@@ -5,6 +5,7 @@
 #include <QToolTip>
 #include <cmath>
 
+#include "gui/models/numbers.h"
 #include "gui/views/plot_frame.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"

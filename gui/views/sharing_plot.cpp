@@ -21,6 +21,7 @@ SharingPlot::SharingPlot(QWidget* parent) : StepPicture(tr("What queries share")
 void SharingPlot::draw_groups(QPainter& painter, const QRectF& area) const {
   const TreeSharing& sharing = view_->sharing;
   const double slot = area.width() / kSharingGroups.size();
+  const QString unit = painter.fontMetrics().horizontalAdvance("100 %") <= 0.4 * slot ? " %" : "";
   for (std::size_t g = 0; g < kSharingGroups.size(); ++g) {
     for (std::size_t along = 0; along < 2; ++along) {
       const double share = sharing.saved[along][g].value_or(0.0);
@@ -29,13 +30,13 @@ void SharingPlot::draw_groups(QPainter& painter, const QRectF& area) const {
       painter.fillRect(bar, theme::category(static_cast<int>(along)));
       painter.setPen(theme::colors().ink);
       painter.drawText(QRectF(bar.left() - 10, bar.top() - 15, bar.width() + 20, 14),
-                       Qt::AlignCenter, fixed(100.0 * share, 0) + " %");
+                       Qt::AlignCenter, fixed(100.0 * share, 0) + unit);
     }
     painter.setPen(theme::colors().quiet_ink);
     painter.drawText(QRectF(area.left() + slot * g, area.bottom() + 2, slot, 15), Qt::AlignCenter,
                      tr("group %1").arg(kSharingGroups[g]));
   }
-  draw_axis_title(painter, area.bottom() + 17, {tr("loads that a group saves")});
+  draw_axis_title(painter, area.bottom() + 17, {tr("loads that a group saves, %")});
 }
 
 void SharingPlot::draw(QPainter& painter) {

@@ -365,23 +365,8 @@ void Roofline::draw(QPainter& painter) {
   painter.setClipRect(in.adjusted(-1, -18, 1, 1));
   draw_roofs(painter);
   painter.restore();
-  const double whole = std::max(view_->first->launches_us(), 1e-9);
-  for (int i = 0; i < static_cast<int>(view_->first->launches.size()); ++i) {
-    const StepLaunch& l = view_->first->launches[static_cast<std::size_t>(i)];
-    const QPointF at = placeOf(i);
-    if (at.isNull()) {
-      continue;
-    }
-    const double radius = 4.0 + 9.0 * std::sqrt(l.us.value_or(0.0) / whole);
-    const QColor color = theme::category(i % theme::kCategoryCount);
-    painter.setPen(QPen(i == told_ ? theme::colors().ink : color, i == told_ ? 2.4 : 1.6));
-    painter.setBrush(l.dram_bytes ? color : theme::colors().panel);
-    painter.drawEllipse(at, radius, radius);
-    painter.setPen(theme::colors().ink);
-    if (i == told_ || l.us.value_or(0.0) > 0.08 * whole) {
-      painter.drawText(QPointF(at.x() + radius + 3, at.y() + 4), l.name);
-    }
-  }
+  draw_marks(painter);
+  draw_names(painter);
 }
 
 // --- bytes by term

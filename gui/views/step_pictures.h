@@ -76,6 +76,9 @@ class Roofline : public StepPicture {
   QPointF place(double intensity, double rate) const;
   void set_axes();
   void draw_roofs(QPainter& painter) const;
+  double radius_of(int launch) const;
+  void draw_marks(QPainter& painter) const;
+  void draw_names(QPainter& painter) const;
 
   Axis intensity_;
   Axis rate_;

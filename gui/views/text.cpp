@@ -1,7 +1,6 @@
 #include "gui/views/text.h"
 
 #include <QLabel>
-#include <QRegularExpression>
 #include <QTextBrowser>
 #include <QTextOption>
 
@@ -13,11 +12,6 @@ QLabel* quiet_label(const QString& text) {
   QLabel* label = new QLabel(text);
   label->setForegroundRole(QPalette::PlaceholderText);
   return label;
-}
-
-QString with_micro(QString text) {
-  static const QRegularExpression us("\\bus\\b");
-  return text.replace(us, QString::fromUtf8("µs"));
 }
 
 void style_text(QTextBrowser& text) {

@@ -12,7 +12,4 @@ QLabel* quiet_label(const QString& text);
 // Again when the palette has changed, before the text is set anew.
 void style_text(QTextBrowser& text);
 
-// Of texts that are ASCII in files: "us" as µs.
-QString with_micro(QString text);
-
 }  // namespace versieve::gui

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTitle = 132;  // of a row
 constexpr int kTop = 26;
-constexpr int kRowHeight = 54;
+constexpr int kRowHeight = 44;
 constexpr int kBarHeight = 14;
 constexpr int kMargin = 48;  // beside the longest bar, for its figure
 constexpr double kLeastReach = 0.02;
@@ -143,7 +143,8 @@ void Tornado::paintEvent(QPaintEvent*) {
       painter.drawText(figure, (is_left ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,
                        gain_text(winner.rate / answer_->own.rate));
       painter.setPen(colors.quiet_ink);
-      const bool is_low = value == r.low_value;
+      // Below its end of the bar.
+      const bool is_low = (value == r.low_value) == (r.low.rate <= r.high.rate);
       painter.drawText(QRectF(is_low ? kTitle : middle + 4, bar.bottom() + 2,
                               is_low ? middle - kTitle - 4 : width() - middle - 8, 15),
                        (is_low ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,

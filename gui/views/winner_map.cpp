@@ -33,8 +33,8 @@ void WinnerMap::show_answer(const SensitivityPtr& answer) {
   if (answer_) {
     if (std::exchange(asked_, std::pair(answer_->question.x, answer_->question.y)) !=
         std::pair(answer_->question.x, answer_->question.y)) {
-      column_ = own_place(answer_->question.x, answer_->situation());
-      row_ = own_place(answer_->question.y, answer_->situation());
+      column_ = own_place(answer_->question.x, answer_->situation);
+      row_ = own_place(answer_->question.y, answer_->situation);
     }
     tell(column_, row_);
   }
@@ -69,7 +69,8 @@ std::vector<WinnerMap::Mark> WinnerMap::marks() const {
   }
   const QRectF in = area();
   for (const HardwareSpec& machine : hardware_catalogue()) {
-    const Situation at{machine, answer_->question.requests};
+    Situation at = answer_->situation;
+    at.machine = machine;
     const double x = along(value_of(answer_->question.x, at), answer_->x);
     const double y = along(value_of(answer_->question.y, at), answer_->y);
     if (x >= 0.0 && x <= 1.0 && y >= 0.0 && y <= 1.0) {

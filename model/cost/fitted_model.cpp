@@ -100,7 +100,7 @@ CostParameters FittedModel::parameters() const {
 HardwareSpec FittedModel::priced_on(const HardwareSpec& hardware) const {
   HardwareSpec priced = hardware;
   if (hardware.key != hardware_key) {
-    priced.scale = rate_scale(hardware, machine);
+    priced.scale = rate_scale(hardware, machine).times(hardware.scale);
   }
   if (prior) {
     priced.scale = priced.scale.times(prior->scale);

@@ -3,6 +3,7 @@
 #include <QComboBox>
 #include <QFile>
 #include <QLineEdit>
+#include <QMenu>
 #include <QPushButton>
 #include <QTabWidget>
 #include <QTableView>
@@ -90,13 +91,17 @@ class ConcurrencyTest : public QObject {
     const PlanTable& table = planner().plan()->chosen;
     QVERIFY(page().slice().isVisible());
     QCOMPARE(page().slice().count(), 4 + static_cast<int>(table.buckets.size()));
+    QTest::qWait(20);
     // All contexts of 64 requests.
     page().slice().setFocus();
     page().slice().setCurrentIndex(3);
+    QTest::qWait(20);
     page().showCell(0, PrecisionClass::kStrict);  // which goes back to one request
     QCOMPARE(page().slice().currentIndex(), 0);
+    QTest::qWait(20);
     page().slice().setCurrentIndex(3);
     QCOMPARE(page().grid().place(), (PlanPlace{3, 0}));
+    QTest::qWait(20);
     const PlanEntry* first = page().entries().entryAt(0);
     QCOMPARE(first, best_entry(table.batched[2], 0, PrecisionClass::kStrict));
     // Of the shown cell: break-even, loss, what a request sees, how many fit.
@@ -114,25 +119,28 @@ class ConcurrencyTest : public QObject {
     QVERIFY(details().contains(QString::fromStdString(text_of(table.memory[0], 4096))));
     QVERIFY(details().contains("Launches of a step of 64 requests"));
     QVERIFY(page().grid().helpAt(page().grid().cellRect(0, 1).center()).contains("even at"));
+    QTest::qWait(20);
     // All numbers of requests of the second range, walked by the keys.
     page().slice().setCurrentIndex(4 + 1);
     QCOMPARE(page().grid().place(), (PlanPlace{3, 1}));
     page().grid().setFocus();
     for (int level = 3; level > 0; --level) {
+      QTest::qWait(20);
       QTest::keyClick(&page().grid(), Qt::Key_Left);
       QCOMPARE(page().grid().place(), (PlanPlace{level - 1, 1}));
       QCOMPARE(page().entries().entryAt(0),
                best_entry(table_of(table, level - 1), 1, PrecisionClass::kStrict));
     }
+    QTest::qWait(20);
     int marked = 0;
     for (const PlanTable* of : by_concurrency(table)) {
       marked += is_operating_point(table, *of, *best_entry(*of, 1, PrecisionClass::kStrict));
     }
     QCOMPARE(marked, 1);
     QVERIFY(page().grid().savedRows().size() > 4 * 12);
-    keep_picture(*window_, "requests");
     const double held = watch.longestMs();
     QVERIFY2(held <= UiWatch::kMostMs, qPrintable(QString::number(held)));
+    keep_picture(*window_, "requests");
   }
 
   void whereDraftsStopPayingIsDrawn() {
@@ -192,6 +200,42 @@ class ConcurrencyTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(page().slice().currentText(), QString("4K – 8K by requests"),
                               kWaitMs);
     QCOMPARE(page().scope().concurrency().text(), QString("1,4,16,64"));
+  }
+
+  // Points of a geometry reach 256K; a pair has its positions.
+  void rangesAsFarAsThePointsReachAreOffered() {
+    window_->findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(has_levels(1), kWaitMs);
+    page().more().setChecked(true);
+    QVERIFY(planner().longerContexts().empty() && !page().scope().longer().isVisible());
+    page().model().setCurrentIndex(page().model().findData("nsa-1b"));
+    Q_EMIT page().model().activated(page().model().currentIndex());
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.model == "nsa-1b", kWaitMs);
+    const std::vector<std::int64_t> longer = planner().longerContexts();
+    QVERIFY(longer.size() >= 3 && longer.front() == 32768);
+    QVERIFY(page().scope().longer().isVisible());
+    const QList<QAction*> ranges = page().scope().longer().menu()->actions();
+    QCOMPARE(ranges.size(), static_cast<qsizetype>(longer.size()));
+    ranges.back()->trigger();
+    QTRY_VERIFY_WITH_TIMEOUT(
+        planned() && planner().plan()->chosen.buckets.back().high == longer.back(), kWaitMs);
+    const int columns = 4 + static_cast<int>(longer.size());
+    QCOMPARE(static_cast<int>(planner().plan()->chosen.buckets.size()), columns);
+    // Cells stay as wide as their texts need; the last one is moved into sight by its key.
+    PlanGrid& grid = page().grid();
+    QVERIFY(grid.cellRect(0, 0).width() >= 120);
+    grid.select(0, 1);
+    for (int key = 1; key < columns; ++key) {
+      QTest::keyClick(&grid, Qt::Key_Right);
+    }
+    QCOMPARE(grid.place(), (PlanPlace{0, columns - 1}));
+    QVERIFY(grid.visibleRegion().contains(grid.cellRect(columns - 1, 1).center()));
+    QVERIFY(page().entries().rowCount() > 1);
+    keep_picture(*window_, "longer");
+    page().model().setCurrentIndex(0);
+    Q_EMIT page().model().activated(0);
+    page().more().setChecked(false);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.model != "nsa-1b", kWaitMs);
   }
 
   void whatIsExportedIsWhatTheCommandWrites() {

@@ -83,6 +83,8 @@ class PlannerFlowTest : public QObject {
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
                       table->visualRect(table->model()->index(1, 2)).center());
     QTest::qWait(50);
+    keep_picture(*window_, "planner");
+    watch.begin();
     choose(page().beside(0), "h200-sxm");
     QTRY_VERIFY_WITH_TIMEOUT(compared(2), kWaitMs);
     QTest::qWait(100);

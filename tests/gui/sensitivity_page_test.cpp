@@ -4,9 +4,13 @@
 #include <QComboBox>
 #include <QElapsedTimer>
 #include <QLabel>
+#include <QPushButton>
+#include <QSlider>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <set>
@@ -80,7 +84,10 @@ class SensitivityPageTest : public QObject {
       const double width = std::fabs(std::log(row.high.rate / row.low.rate));
       QVERIFY(width <= wider);
       wider = width;
-      QVERIFY(row.low.rate <= row.high.rate * 1.0001);
+      // Less of a gap is more.
+      const bool is_gap = row.knob == Knob::kLaunchGap;
+      QVERIFY((is_gap ? row.high.rate : row.low.rate) <=
+              1.0001 * (is_gap ? row.low.rate : row.high.rate));
       QVERIFY(row.low_value < row.high_value);
     }
     // The planner itself, on the machine at a bar's end: its best of the four classes.
@@ -184,6 +191,14 @@ class SensitivityPageTest : public QObject {
     }
     QVERIFY2(changes, "many requests leave no room for large trees");
     QVERIFY(page().map().machinesShown().contains("h200-sxm"));
+    // Contexts are an axis too; the page's own range is one of its rows.
+    page().y().setCurrentIndex(page().y().findData(static_cast<int>(Knob::kContext)));
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.y == Knob::kContext,
+                             kWaitMs);
+    const SensitivityPtr contexts = page().model().answer();
+    QVERIFY(contexts->y.front() <= 1024.0 && contexts->y.back() > 12'000.0);
+    QVERIFY(std::is_sorted(contexts->y.begin(), contexts->y.end()));
+    QVERIFY(cell_text(*contexts, 0, kMapSide - 1).contains("tokens"));
     // Beyond the memory there is no winner, and the cell says so.
     Plan small = plan;
     small.machine.fields[static_cast<std::size_t>(HardwareField::kMemoryMib)].value = 8192;
@@ -193,6 +208,59 @@ class SensitivityPageTest : public QObject {
     QCOMPARE(little->at(kMapSide - 1, middle).strategy, -1);
     QVERIFY(cell_text(*little, kMapSide - 1, middle).contains("do not fit into memory"));
     QVERIFY(little->at(0, middle).strategy >= 0);
+  }
+
+  // Sliders turn the machine around which bars and map are; the launch gap and L2's rate too.
+  void slidersTurnTheMachine() {
+    page().y().setCurrentIndex(page().y().findData(static_cast<int>(Knob::kSms)));
+    page().x().setCurrentIndex(page().x().findData(static_cast<int>(Knob::kBandwidth)));
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.y == Knob::kSms,
+                             kWaitMs);
+    QVERIFY(page().told().text().isEmpty());
+    const double before = page().model().answer()->own.rate;
+    page().slider(Knob::kBandwidth).setFocus();
+    for (int key = 0; key < 20; ++key) {
+      QTest::keyClick(&page().slider(Knob::kBandwidth), Qt::Key_Left);
+    }
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.isTurned(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.factors ==
+                                               (std::array{0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0}),
+                             kWaitMs);
+    const SensitivityPtr halved = page().model().answer();
+    QVERIFY(halved->own.rate < before);
+    QVERIFY(std::fabs(halved->unturned.rate / before - 1.0) < 1e-9);
+    QVERIFY2(page().told().text().contains("of the planner's machine"),
+             qPrintable(page().told().text()));
+    // As the planner's own knob has it.
+    const Plan& plan = *halved->question.plan;
+    QVERIFY(std::fabs(value_of(Knob::kBandwidth, halved->situation) -
+                      0.5 * value_of(Knob::kBandwidth, plan.machine)) < 1e-9);
+    page().slider(Knob::kLaunchGap).setValue(40);
+    QTRY_VERIFY_WITH_TIMEOUT(
+        answered() && page().model().answer()->situation.machine.scale.graph_gap == 4.0, kWaitMs);
+    QVERIFY(page().model().answer()->own.rate < halved->own.rate);
+    window_->findChild<QPushButton*>("asPlanned")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && !page().model().answer()->question.isTurned(), kWaitMs);
+    QVERIFY(page().told().text().isEmpty());
+  }
+
+  // Of the shipped measurements, where it is asked for.
+  void thePictureOfTheManual() {
+    if (qEnvironmentVariableIsEmpty("VERSIEVE_PICTURES")) {
+      return;
+    }
+    Window window;
+    window.resize(1280, 800);
+    window.show();
+    QVERIFY(copy_shipped("h100.db", folder_));
+    QVERIFY(open(window, folder_.filePath("h100.db")));
+    window.showPage("sensitivity");
+    SensitivityPage& page = window.sensitivityPage();
+    page.x().setCurrentIndex(page.x().findData(static_cast<int>(Knob::kRequests)));
+    page.y().setCurrentIndex(page.y().findData(static_cast<int>(Knob::kBandwidth)));
+    QTRY_VERIFY_WITH_TIMEOUT(page.model().answer() && !page.model().isBusy(), 10 * kWaitMs);
+    QTest::qWait(200);
+    keep_picture(window, "sensitivity");
   }
 
   void classRangeAndThePlannersKnobsAreAskedFor() {

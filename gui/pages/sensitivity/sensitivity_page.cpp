@@ -1,11 +1,15 @@
 #include "gui/pages/sensitivity/sensitivity_page.h"
 
 #include <QComboBox>
+#include <QGridLayout>
 #include <QLabel>
-#include <QSignalBlocker>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QSlider>
 #include <QSplitter>
 #include <QStackedWidget>
 #include <QVBoxLayout>
+#include <cmath>
 
 #include "gui/models/plain_words.h"
 #include "gui/models/plan_slice.h"
@@ -16,6 +20,13 @@
 #include "gui/views/text.h"
 
 namespace versieve::gui {
+namespace {
+
+constexpr int kSliderSteps = 40;  // to four times, and to a quarter
+constexpr int kValueWidth = 104;
+
+}  // namespace
+
 SensitivityPage::SensitivityPage(Planner& planner, QWidget* parent)
     : QWidget(parent),
       model_(new SensitivityModel(planner, this)),
@@ -25,6 +36,9 @@ SensitivityPage::SensitivityPage(Planner& planner, QWidget* parent)
       requests_row_(new QWidget),
       x_(named_choice(tr("Horizontal knob"), "sensitivityX")),
       y_(named_choice(tr("Vertical knob"), "sensitivityY")),
+      reset_(new QPushButton(tr("As planned"))),
+      told_(new QLabel),
+      how_(quiet_label({})),
       busy_(quiet_label({})),
       stack_(new QStackedWidget),
       wait_(new FitWait(planner, "sensitivityMessage")),
@@ -79,24 +93,93 @@ QWidget* SensitivityPage::make_answer() {
   borders_->setWordWrap(true);
   borders_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   QSplitter* splitter = new QSplitter(Qt::Horizontal);
-  splitter->addWidget(tornado_);
+  QWidget* turned = new QWidget;
+  QVBoxLayout* column = new QVBoxLayout(turned);
+  column->setContentsMargins(0, 0, 8, 0);
+  column->addWidget(tornado_);
+  column->addWidget(make_sliders());
+  column->addStretch(1);
+  QScrollArea* scroll = new QScrollArea;
+  scroll->setWidget(turned);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setFocusPolicy(Qt::NoFocus);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setMinimumWidth(tornado_->minimumSizeHint().width() + 24);
+  splitter->addWidget(scroll);
   splitter->addWidget(map_);
   splitter->setStretchFactor(0, 2);
   splitter->setStretchFactor(1, 3);
   splitter->setSizes({440, 660});
-  QLabel* how = quiet_label(
-      tr("Predicted by the planner's fit for its model, draft and limit of losses, as if nothing "
-         "had been timed on any of these machines. SMs and clock bring their tensor rate along. "
-         "No step of several requests was measured; cells without colour do not fit into memory."));
-  how->setWordWrap(true);
+  how_->setWordWrap(true);
   QWidget* answer = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(answer);
   layout->setContentsMargins(0, 0, 0, 0);
-  layout->addWidget(how);
+  layout->addWidget(how_);
   layout->addWidget(splitter, 1);
   layout->addWidget(cell_);
   layout->addWidget(borders_);
   return answer;
+}
+
+// A knob each, from a quarter to four times the planner's machine.
+QWidget* SensitivityPage::make_sliders() {
+  QWidget* rows = new QWidget;
+  QGridLayout* grid = new QGridLayout(rows);
+  grid->setContentsMargins(0, 0, 0, 0);
+  grid->setVerticalSpacing(2);
+  for (int i = 0; i < kKnobCount; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i);
+    QSlider* slider = new QSlider(Qt::Horizontal);
+    slider->setRange(-kSliderSteps, kSliderSteps);
+    slider->setObjectName("turn" + name_of(static_cast<Knob>(i)).remove(' '));
+    slider->setAccessibleName(tr("%1 of the machine").arg(name_of(static_cast<Knob>(i))));
+    slider->setToolTip(
+        tr("Turns the planner's machine, from a quarter to four times; bars and map "
+           "are around what is turned here"));
+    connect(slider, &QSlider::valueChanged, this, &SensitivityPage::ask);
+    sliders_[at] = slider;
+    values_[at] = quiet_label({});
+    values_[at]->setMinimumWidth(kValueWidth);
+    values_[at]->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    grid->addWidget(new QLabel(name_of(static_cast<Knob>(i))), i, 0);
+    grid->addWidget(slider, i, 1);
+    grid->addWidget(values_[at], i, 2);
+  }
+  grid->setColumnStretch(1, 1);
+  reset_->setObjectName("asPlanned");
+  reset_->setToolTip(tr("Back to the planner's machine"));
+  connect(reset_, &QPushButton::clicked, this, [this] {
+    for (QSlider* slider : sliders_) {
+      slider->setValue(0);
+    }
+  });
+  told_->setWordWrap(true);
+  told_->setObjectName("turnedMachine");
+  grid->addWidget(reset_, kKnobCount, 2);
+  grid->addWidget(told_, kKnobCount, 0, 1, 2);
+  return rows;
+}
+
+std::array<double, kKnobCount> SensitivityPage::factors() const {
+  std::array<double, kKnobCount> out = kUnturned;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int at = sliders_[i] == nullptr ? 0 : sliders_[i]->value();
+    out[i] = at == 0 ? 1.0 : std::pow(kMapReach, static_cast<double>(at) / kSliderSteps);
+  }
+  return out;
+}
+
+void SensitivityPage::show_sliders() {
+  const SensitivityPtr& answer = model_->answer();
+  bool is_turned = false;
+  for (int i = 0; i < kKnobCount; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i);
+    const Knob knob = static_cast<Knob>(i);
+    values_[at]->setText(answer ? knob_text(knob, value_of(knob, answer->situation)) : QString());
+    is_turned = is_turned || sliders_[at]->value() != 0;
+  }
+  reset_->setEnabled(is_turned);
 }
 
 void SensitivityPage::list_buckets() {
@@ -131,7 +214,7 @@ void SensitivityPage::ask() {
                                   : std::nullopt,
               static_cast<Knob>(x_->currentData().toInt()),
               static_cast<Knob>(y_->currentData().toInt()),
-              std::max<std::int64_t>(1, requests_->currentText().toLongLong()));
+              std::max<std::int64_t>(1, requests_->currentText().toLongLong()), factors());
 }
 
 void SensitivityPage::show_answer() {
@@ -150,6 +233,17 @@ void SensitivityPage::show_answer() {
   tornado_->show_answer(answer);
   map_->show_answer(answer);
   borders_->setText(answer ? borders_text(*answer) : QString());
+  told_->setText(answer ? turned_text(*answer) : QString());
+  const bool several =
+      answer && (answer->question.requests > 1 || answer->question.x == Knob::kRequests ||
+                 answer->question.y == Knob::kRequests);
+  how_->setText(
+      tr("Predicted by the planner's fit for its model, draft and limit of losses, as if nothing "
+         "had been timed on any of these machines. SMs and clock bring their tensor rate along.") +
+      (several ? tr(" No step of several requests was measured; cells without colour do not fit "
+                    "into memory.")
+               : QString()));
+  show_sliders();
 }
 
 }  // namespace versieve::gui

@@ -11,6 +11,8 @@
 
 class QComboBox;
 class QLabel;
+class QPushButton;
+class QSlider;
 class QStackedWidget;
 
 namespace versieve::gui {
@@ -29,6 +31,8 @@ class SensitivityPage : public QWidget {
   QComboBox& bucket() { return *bucket_; }
   QComboBox& precision() { return *precision_; }
   QComboBox& requests() { return *requests_; }  // at once
+  QSlider& slider(Knob knob) { return *sliders_[static_cast<std::size_t>(knob)]; }
+  QLabel& told() { return *told_; }  // of the turned machine
   QComboBox& x() { return *x_; }
   QComboBox& y() { return *y_; }
   QLabel& borders() { return *borders_; }
@@ -40,6 +44,9 @@ class SensitivityPage : public QWidget {
  private:
   QWidget* make_choices();
   QWidget* make_answer();
+  QWidget* make_sliders();
+  void show_sliders();
+  std::array<double, kKnobCount> factors() const;
   void list_buckets();
   void list_requests();
   void ask();
@@ -52,6 +59,11 @@ class SensitivityPage : public QWidget {
   QWidget* requests_row_;  // shown of plans of several
   QComboBox* x_;
   QComboBox* y_;
+  std::array<QSlider*, kKnobCount> sliders_{};
+  std::array<QLabel*, kKnobCount> values_{};
+  QPushButton* reset_;
+  QLabel* told_;
+  QLabel* how_;
   QLabel* busy_;
   QStackedWidget* stack_;
   FitWait* wait_;
