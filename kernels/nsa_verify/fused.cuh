@@ -138,24 +138,45 @@ struct FusedArguments {
 
 // What a launch takes: one call, in constant memory as all kernel parameters.
 struct FusedOne {
+  static constexpr int kLoneCtas = 2;  // of an SM, that take a node alone
+
   FusedArguments arguments;
   TileMaps maps;
 
   __device__ __forceinline__ const FusedArguments& mine() const { return arguments; }
   __device__ __forceinline__ int block() const { return static_cast<int>(blockIdx.x); }
-  __device__ __forceinline__ bool leaves_idle() const { return false; }
+  __device__ __forceinline__ bool leaves_idle(const FusedArguments&) const { return false; }
 };
 // Or those of several sequences, blockIdx.x each, whose arguments lie in device memory and were
 // complete before any launch that may still run began. Blocks of the same number start together:
 // those that finish come behind those that all of the others wait for.
 struct FusedSeveral {
+  static constexpr int kLoneCtas = 3;
+
   const FusedArguments* arguments;  // [gridDim.x]
   TileMaps maps;                    // of all rows, which are cut into those of sequences and layers
 
-  __device__ __forceinline__ const FusedArguments& mine() const { return arguments[blockIdx.x]; }
-  __device__ __forceinline__ int block() const { return static_cast<int>(blockIdx.y); }
+  // In shared memory, at an address that takes no registers. All threads, once.
+  __device__ __forceinline__ const FusedArguments& mine() const {
+    constexpr int kWords = sizeof(FusedArguments) / sizeof(std::uint64_t);
+    static_assert(sizeof(FusedArguments) % sizeof(std::uint64_t) == 0 &&
+                  sizeof(FusedArguments) <= kFusedCallBytes);
+    __shared__ FusedArguments own;
+    const auto* const from = reinterpret_cast<const std::uint64_t*>(arguments + blockIdx.x);
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < kWords; i += static_cast<int>(blockDim.x)) {
+      reinterpret_cast<std::uint64_t*>(&own)[i] = from[i];
+    }
+    __syncthreads();
+    return own;
+  }
+  __device__ __forceinline__ int block() const {
+    return static_cast<int>(blockIdx.y);
+  }
   // The grid is as deep as the call with the most blocks.
-  __device__ __forceinline__ bool leaves_idle() const { return block() >= mine().blocks; }
+  __device__ __forceinline__ bool leaves_idle(const FusedArguments& a) const {
+    return block() >= a.blocks;
+  }
 };
 
 // A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `bits`. Tail: one

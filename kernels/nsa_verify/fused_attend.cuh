@@ -322,10 +322,10 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
 template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves, class Calls>
 __global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_attend_kernel(const __grid_constant__ Calls calls) {
-  if (calls.leaves_idle()) {
+  const FusedArguments& a = calls.mine();
+  if (calls.leaves_idle(a)) {
     return;
   }
-  const FusedArguments& a = calls.mine();
   const TileMaps& maps = calls.maps;
   constexpr int kRegisters = kMany ? kListRegisters : kFeedRegisters;
   extern __shared__ __align__(1024) unsigned char shared[];

@@ -246,12 +246,12 @@ __device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const Fu
 }
 
 template <int kD, bool kCounts, int kHalves, class Calls>
-__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
+__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 1)
     nsa_route_lone_kernel(const __grid_constant__ Calls calls) {
-  if (calls.leaves_idle()) {
+  const FusedArguments& a = calls.mine();
+  if (calls.leaves_idle(a)) {
     return;
   }
-  const FusedArguments& a = calls.mine();
   const TileMaps& maps = calls.maps;
   extern __shared__ __align__(1024) unsigned char shared[];
   const int block = calls.block();
@@ -296,12 +296,12 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
 }
 
 template <int kD, bool kReuse, bool kAnnounced, int kHalves, class Calls>
-__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
+__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 1)
     nsa_attend_lone_kernel(const __grid_constant__ Calls calls) {
-  if (calls.leaves_idle()) {
+  const FusedArguments& a = calls.mine();
+  if (calls.leaves_idle(a)) {
     return;
   }
-  const FusedArguments& a = calls.mine();
   const TileMaps& maps = calls.maps;
   release_successors();
   extern __shared__ __align__(1024) unsigned char shared[];

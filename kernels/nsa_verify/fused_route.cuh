@@ -213,10 +213,10 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
 template <int kD, bool kMany, bool kCounts, class Calls>
 __global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_route_kernel(const __grid_constant__ Calls calls) {
-  if (calls.leaves_idle()) {
+  const FusedArguments& a = calls.mine();
+  if (calls.leaves_idle(a)) {
     return;
   }
-  const FusedArguments& a = calls.mine();
   const TileMaps& maps = calls.maps;
   extern __shared__ __align__(1024) unsigned char shared[];
   const bool feeds = warp_of_block() >= kCtaWarps;

@@ -178,22 +178,17 @@ const StepCut& FusedStep::Plan::cut_of_call(const NsaVerifyParams<Bf16>& p,
   static constexpr StepCounts kSomewhere{};
   const NsaVerifyParams<Bf16> b = bounded(p, &kSomewhere);
   FusedCall call = call_of(b);
-  call.calls = static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(std::min(calls_of_step, kMostCutCalls))));
-  call.calls = call.num_queries == 1 ? 1 : call.calls;  // a node alone is cut one way
+  const auto several = static_cast<std::uint64_t>(std::min(calls_of_step, kMostCutCalls));
+  // A node alone is cut one way.
+  call.calls = call.num_queries == 1
+                   ? 2
+                   : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::bit_floor(several)));
   const auto known = std::find_if(cuts.rbegin(), cuts.rend(),
                                   [&](const auto& other) { return other->call == call; });
   if (known != cuts.rend()) {
     return **known;
   }
   cuts.push_back(std::make_unique<StepCut>(cut_for(b, call)));
-  if (!cuts.back()->takes && call.calls > 1) {
-    call.calls = 1;
-    const StepCut alone = cut_for(b, call);
-    call = cuts.back()->call;
-    *cuts.back() = alone;
-    cuts.back()->call = call;
-  }
   return *cuts.back();
 }
 

@@ -12,6 +12,9 @@ constexpr std::int64_t kMostUnits = 12;    // of a CTA where two share an SM
 constexpr std::int64_t kMaxShared = 227 * 1024;  // of one CTA on compute capability 9.0
 // Of which two CTAs fit an SM: 228 KB less 1 KB that each CTA reserves.
 constexpr std::int64_t kHalfShared = 113 * 1024;
+// Or three, of nodes alone in launches of several calls: other CTAs load while one begins or ends.
+constexpr std::int64_t kThirdShared = 75 * 1024;
+constexpr std::int64_t kThirdUnits = 8;  // of a CTA where three share an SM
 
 std::int64_t power_of_two_above(std::int64_t x) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(x)));
@@ -71,14 +74,19 @@ class Planner {
           launch_ == FusedLaunch::kRoute
               ? tiles
               : std::min(tiles, std::max<std::int64_t>(1, group_ / tile_queries_));
-      for (const auto& [room, team_tiles] :
-           {std::pair{kHalfShared, team}, {kMaxShared, team}, {kMaxShared, tiles}}) {
+      for (const auto& [room, team_tiles] : {std::pair{kThirdShared, team},
+                                             {kHalfShared, team},
+                                             {kMaxShared, team},
+                                             {kMaxShared, tiles}}) {
+        if (room == kThirdShared && !shares_sms_by_three()) {
+          continue;
+        }
         const FusedCut cut = with_row_tiles(tiles, team_tiles, room);
         const bool one_each =
             queries_ > 1 &&  // a lone node leaves room for the launches around it
             (cut.part_blocks * cut.query_tiles + queries_) * kv_heads_of_calls() <= kFusedSms;
-        if (cut.units >= least_units(team_tiles) * (tiles / team_tiles) &&
-            !(one_each && room == kHalfShared)) {
+        const std::int64_t least = room == kThirdShared ? 2 : least_units(team_tiles);
+        if (cut.units >= least * (tiles / team_tiles) && !(one_each && room == kHalfShared)) {
           return cut;
         }
       }
@@ -117,6 +125,10 @@ class Planner {
 
   bool few_queries() const { return tile_queries_ < most_tile_queries(call_); }
   std::int64_t resident_ctas() const { return fused_resident(call_.head_dim); }
+  // A lone node's warps take a tile's keys, then its values: two units.
+  bool shares_sms_by_three() const {
+    return call_.calls > 1 && queries_ == 1 && call_.head_dim <= kFusedManyHead;
+  }
   std::int64_t kv_heads_of_calls() const { return call_.num_kv_heads * call_.calls; }
   std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
 
@@ -217,7 +229,8 @@ class Planner {
   }
 
   // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.
-  void fit_units(std::int64_t room, FusedCut& cut) const {
+  void fit_units(std::int64_t of_cta, FusedCut& cut) const {
+    const std::int64_t room = of_cta - (call_.calls > 1 ? kFusedCallBytes : 0);
     const std::int64_t lists = std::int64_t{cut.list_entries} * kFusedEntryBytes;
     const std::int64_t fixed =
         cut.slots * (lists + (std::int64_t{cut.unit_entries} + cut.map_words) * 4) +
@@ -225,7 +238,9 @@ class Planner {
         fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
     const std::int64_t unit = kFusedTile * fused_width(call_.head_dim) * 2 + kFusedUnitBarrierBytes;
     const std::int64_t teams = cut.row_tiles() / cut.team_tiles();
-    const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
+    const std::int64_t most = of_cta == kThirdShared  ? kThirdUnits
+                              : of_cta == kHalfShared ? kMostUnits
+                                                      : 2 * kMostUnits;
     const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
     cut.units = held(std::min(units, most) / cut.slots / teams * teams);
     cut.shared_bytes =

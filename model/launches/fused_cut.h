@@ -33,6 +33,7 @@ inline constexpr int kFusedMostRanked = 64;    // candidates of a selecting warp
 inline constexpr int kFusedMostCounted = 128;  // blocks of a node that are ranked by counting
 inline constexpr int kFusedTailQueries = 4;    // of a tail entry: 64 bits, 16 positions each
 inline constexpr int kFusedMostShared = 8;     // queries that share loads of selected blocks
+inline constexpr int kFusedCallBytes = 1024;   // of a CTA of several calls: its call's arguments
 // Elements that a tile's rows, and a part's outputs in memory, have for heads of this size.
 std::int64_t fused_width(std::int64_t head_dim);
 // Thread blocks of heads this wide that are on the chip at once.
@@ -109,8 +110,8 @@ struct FusedCall {
   bool counted = false;
   std::int64_t group_size = 1;  // C
   GroupMode group_mode = GroupMode::kExact;
-  // Of its kind in one launch (those of other sequences), which share the chip. Never changes an
-  // answer: it says when parts outnumber the thread blocks that the chip holds.
+  // Of its kind in one launch (those of other sequences), which share the chip: it says when parts
+  // outnumber the thread blocks that the chip holds. Never changes an answer.
   std::int64_t calls = 1;
 
   bool operator==(const FusedCall&) const = default;
