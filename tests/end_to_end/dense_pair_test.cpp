@@ -48,6 +48,58 @@ TEST_CASE("a dense pair speculates losslessly, and is aligned and judged") {
   CHECK(judged.code == 0);
 }
 
+TEST_CASE("many prompts of a dense pair have the texts that each has alone") {
+  const TempFolder folder;
+  const fs::path model = folder / "model";
+  TinyModel dense_model;
+  dense_model.target.attention = AttentionKind::kDense;
+  dense_model.target.layers = 4;
+  write_tiny_dense_pair(model, dense_model, 3);
+  const std::string command =
+      "generate --json --max-new-tokens 20 --backend cpu --threads 1 "
+      "--model " +
+      model.string() + " ";
+  std::string lines;
+  for (int i = 0; i < 4; ++i) {
+    const std::string prompt = "the prompt of number " + std::to_string(i);
+    std::ofstream(folder / ("p" + std::to_string(i))) << prompt;
+    lines += json{{"prompt", prompt}}.dump() + "\n";
+  }
+  std::ofstream(folder / "prompts.jsonl") << lines;
+  const CommandResult aligned =
+      run_versieve("align --backend cpu --model " + model.string() + " --text " +
+                   VERSIEVE_SOURCE_DIR "/engine/demo/prompts/test/chat-1000-3.txt --out " +
+                   (model / "layer_map.json").string());
+  CAPTURE(aligned.err);
+  REQUIRE(aligned.code == 0);
+  for (const std::string strategy :
+       {"dense/d4k1n5/bfs/c1/F*", "dense/d3k2n6/bfs/c1/F*", "resa:b16p0.1f32/ar",
+        "specattn:p0.9/d4k1n5/bfs/c1/F*", "dense/d4k1n5/bfs/c1/F*/draft=resa:b16p0.5"}) {
+    const std::string chosen = command + "--strategy '" + strategy + "' ";
+    const CommandResult many =
+        run_versieve(chosen + "--concurrency 3 --prompts " + (folder / "prompts.jsonl").string());
+    CAPTURE(strategy, many.err);
+    REQUIRE(many.code == 0);
+    const json answer = json::parse(many.out);
+    const bool alone = answer.at("most_running") == 1;
+    CHECK(alone == (strategy.find("dense") != 0 || strategy.find("resa") != std::string::npos));
+    CHECK(alone == (many.out.find("one after the other") != std::string::npos));
+    for (int i = 0; i < 4; ++i) {
+      const CommandResult one =
+          run_versieve(chosen + "--prompt-file " + (folder / ("p" + std::to_string(i))).string());
+      REQUIRE(one.code == 0);
+      const json& request = answer.at("requests")[static_cast<std::size_t>(i)];
+      CHECK(request.at("text") == json::parse(one.out).at("text"));
+      CHECK(request.at("ttft_ms") > 0.0);
+      CHECK(request.at("tokens_per_s") > 0.0);
+    }
+  }
+  const std::string resa = "generate --backend cpu --model " + model.string() +
+                           " --strategy resa:b16p0.1f32/ar --prompts " +
+                           (folder / "prompts.jsonl").string();
+  check_refused(resa + " --kv-memory 9", 2, "kv-memory is of batches");
+}
+
 namespace {
 
 const std::string kMeasured = VERSIEVE_SOURCE_DIR "/db/measured/h100.db";

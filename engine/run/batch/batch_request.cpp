@@ -10,6 +10,7 @@
 #include "engine/io/checkpoint.h"
 #include "engine/run/batch/batch_memory.h"
 #include "engine/run/batch/finished_lines.h"
+#include "engine/run/batch/one_by_one.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
 #include "engine/run/model/uniform.h"
@@ -200,6 +201,118 @@ void compare(Generator<T>& generator, const std::vector<BatchRequest>& requests,
   }
 }
 
+// Tuples of a table in the place of a strategy.
+template <class T>
+void use_plan(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
+              DecodingPair<T>& pair, std::vector<BatchRequest>& requests, BatchReport& report) {
+  report.plan = plan_of<T>(request, pair.target().shape(),
+                           pair.draft() != nullptr || pair.draft_model() != nullptr, requests);
+  report.strategy = report.plan->tuples().front();
+  report.remarks.insert(report.remarks.end(), report.plan->remarks().begin(),
+                        report.plan->remarks().end());
+  check_comparable(settings_of(request, prompts), report.plan->tuples());
+  for (BatchRequest& each : requests) {
+    each.plan = report.plan;
+    each.options.strategy = report.strategy;
+  }
+}
+
+template <class T>
+SessionOptions count_memory(const BatchRunRequest& request, kernels::Ops<T>& ops,
+                            DecodingPair<T>& pair, const std::vector<BatchRequest>& requests,
+                            BatchReport& report) {
+  const DraftShape* const draft = pair.draft() == nullptr ? nullptr : &pair.draft()->shape();
+  const LlmShape* const draft_model =
+      pair.draft_model() == nullptr ? nullptr : &pair.draft_model()->shape();
+  SessionOptions options{.concurrency = request.concurrency, .prefill_rows = request.prefill_rows};
+  const MemoryPlan memory =
+      plan_memory<T>(ops, report.backend == Backend::kCuda, pair.target().shape(), draft,
+                     draft_model, requests, options, request.kv_bytes);
+  options.pages = memory.pages;
+  report.pages = memory.pages;
+  report.page_bytes = memory.page_bytes;
+  return options;
+}
+
+template <class T>
+void run_together(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
+                  const Tokenizer* tokenizer, kernels::Ops<T>& ops, DecodingPair<T>& pair,
+                  const std::vector<BatchRequest>& requests, BatchReport& report) {
+  const SessionOptions options = count_memory(request, ops, pair, requests, report);
+  BatchSession<T> session(ops, pair.target(), pair.draft(), options, pair.draft_model());
+  require_runnable(session, prompts, requests);
+  Finisher finisher(request, tokenizer, report);
+  if (report.backend == Backend::kCuda) {
+    warm_up(ops, pair, requests.front());
+  }
+  const double begin = steady_seconds();
+  const std::vector<double> arrivals =
+      arrival_times(request.arrivals, static_cast<std::int64_t>(requests.size()), request.seed);
+  play(session, requests, arrivals, begin, finisher);
+  report.seconds = steady_seconds() - begin - arrivals.front();
+  report.steps = session.steps();
+  report.most_running = session.most_running();
+  report.spent = session.seconds();
+  report.played = session.played();
+}
+
+// Throws Error(kAnswerNo) for the first request that its generator refuses.
+template <class T>
+void require_alone(Generator<T>& generator, const LlmShape& shape,
+                   const std::vector<BatchPrompt>& prompts,
+                   const std::vector<BatchRequest>& requests) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    std::string reason = generator.refusal(requests[i].options);
+    if (reason.empty() &&
+        static_cast<std::int64_t>(requests[i].prompt.size()) > shape.max_position) {
+      reason = "the prompt has " + std::to_string(requests[i].prompt.size()) +
+               " tokens, the model takes " + std::to_string(shape.max_position);
+    }
+    if (!reason.empty()) {
+      throw Error(ExitCode::kAnswerNo, "request '" + prompts[i].id + "', strategy '" +
+                                           requests[i].options.strategy.text() + "': " + reason);
+    }
+  }
+}
+
+template <class T>
+void run_each(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
+              const Tokenizer* tokenizer, DecodingPair<T>& pair,
+              const std::vector<BatchRequest>& requests, BatchReport& report) {
+  if (request.kv_bytes) {
+    throw Error(ExitCode::kUsage,
+                "kv-memory is of batches, and none takes '" + report.strategy.text() + "'");
+  }
+  require_alone(pair.generator(), pair.target().shape(), prompts, requests);
+  if (request.concurrency > 1) {
+    report.remarks.push_back("no batch takes '" + report.strategy.text() +
+                             "': its requests ran one after the other");
+  }
+  Finisher finisher(request, tokenizer, report);
+  if (report.backend == Backend::kCuda) {
+    GenerateOptions short_run = requests.front().options;
+    short_run.max_new_tokens = std::min<std::int64_t>(short_run.max_new_tokens, 8);
+    pair.generator().prefill(requests.front().prompt);
+    pair.generator().run(short_run);
+  }
+  const double begin = steady_seconds();
+  std::vector<double> arrivals =
+      arrival_times(request.arrivals, static_cast<std::int64_t>(requests.size()), request.seed);
+  for (double& arrival : arrivals) {
+    arrival += begin;
+  }
+  const auto sleep_until = [](double time) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(time - steady_seconds()));
+  };
+  const OneByOne played =
+      run_one_by_one<T>(pair.generator(), requests, arrivals, steady_seconds, sleep_until,
+                        [&](FinishedRequest finished) { finisher.take(std::move(finished)); });
+  report.seconds = steady_seconds() - arrivals.front();
+  report.steps = played.steps;
+  report.most_running = 1;
+  report.spent = played.spent;
+}
+
 template <class T>
 void run_on(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
             const Tokenizer* tokenizer, kernels::Ops<T>& ops, DecodingPair<T>& pair,
@@ -210,43 +323,12 @@ void run_on(const BatchRunRequest& request, const std::vector<BatchPrompt>& prom
     report.rows.push_back({.prompt = prompt, .result = {}, .text = {}});
   }
   if (request.plan) {
-    report.plan = plan_of<T>(request, pair.target().shape(),
-                             pair.draft() != nullptr || pair.draft_model() != nullptr, requests);
-    report.strategy = report.plan->tuples().front();
-    report.remarks.insert(report.remarks.end(), report.plan->remarks().begin(),
-                          report.plan->remarks().end());
-    check_comparable(settings_of(request, prompts), report.plan->tuples());
-    for (BatchRequest& each : requests) {
-      each.plan = report.plan;
-      each.options.strategy = report.strategy;
-    }
+    use_plan(request, prompts, pair, requests, report);
   }
-  const bool on_gpu = report.backend == Backend::kCuda;
-  const DraftShape* const draft = pair.draft() == nullptr ? nullptr : &pair.draft()->shape();
-  const LlmShape* const draft_model =
-      pair.draft_model() == nullptr ? nullptr : &pair.draft_model()->shape();
-  SessionOptions options{.concurrency = request.concurrency, .prefill_rows = request.prefill_rows};
-  const MemoryPlan memory = plan_memory<T>(ops, on_gpu, pair.target().shape(), draft, draft_model,
-                                           requests, options, request.kv_bytes);
-  options.pages = memory.pages;
-  report.pages = memory.pages;
-  report.page_bytes = memory.page_bytes;
-  {
-    BatchSession<T> session(ops, pair.target(), pair.draft(), options, pair.draft_model());
-    require_runnable(session, prompts, requests);
-    Finisher finisher(request, tokenizer, report);
-    if (on_gpu) {
-      warm_up(ops, pair, requests.front());
-    }
-    const double begin = steady_seconds();
-    const std::vector<double> arrivals =
-        arrival_times(request.arrivals, static_cast<std::int64_t>(requests.size()), request.seed);
-    play(session, requests, arrivals, begin, finisher);
-    report.seconds = steady_seconds() - begin - arrivals.front();
-    report.steps = session.steps();
-    report.most_running = session.most_running();
-    report.spent = session.seconds();
-    report.played = session.played();
+  if (runs_alone(report.strategy)) {
+    run_each(request, prompts, tokenizer, pair, requests, report);
+  } else {
+    run_together(request, prompts, tokenizer, ops, pair, requests, report);
   }
   if (request.compares_ar) {
     compare(pair.generator(), requests, report);
@@ -328,7 +410,7 @@ BatchReport run_batch(const BatchRunRequest& request) {
                      .remarks = {}};
   with_ops(device, *dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
     DecodingPair<T> pair(*ops, request.model, std::move(checkpoint),
-                         request.plan || strategy.draft.speculates());
+                         request.plan || (strategy.draft.speculates() && !strategy.drafts_itself));
     report.remarks = pair.remarks();
     run_on<T>(request, prompts, tokenizer.get(), *ops, pair, report);
   });

@@ -29,10 +29,7 @@ std::int64_t token_limit(const LlmShape& shape, const BatchRequest& request) {
 
 // What a batch does not do of a strategy that a single request takes, or an empty text.
 std::string batch_refusal(const GenerateOptions& options) {
-  const Strategy& strategy = options.strategy;
-  if (strategy.attention == AttentionMethod::kResa ||
-      strategy.attention == AttentionMethod::kSpecAttn ||
-      strategy.attention == AttentionMethod::kIndexer || strategy.drafts_itself) {
+  if (runs_alone(options.strategy)) {
     return "batches take nsa and dense attention; resa, specattn, indexer and draft=resa run one "
            "request at a time";
   }

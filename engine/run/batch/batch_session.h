@@ -81,6 +81,13 @@ struct SessionSeconds {
   double draft = 0.0;    // entries and trees of the next step, which wait level by level
 };
 
+// Whether no batch takes it: its keys or choices are kept of one sequence (one_by_one.h).
+inline bool runs_alone(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kResa ||
+         strategy.attention == AttentionMethod::kSpecAttn ||
+         strategy.attention == AttentionMethod::kIndexer || strategy.drafts_itself;
+}
+
 template <class T>
 class BatchSession {
  public:

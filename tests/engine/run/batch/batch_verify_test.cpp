@@ -137,6 +137,21 @@ TEST_CASE("pages are given lowest first, joined again, and never twice") {
   CHECK(!pages.try_take(1).has_value());
 }
 
+TEST_CASE("of the ends of what is free the cheapest pages are given, and nothing is split") {
+  PageRuns pages(12);
+  const PageRun first = *pages.try_take(2);
+  const auto dear_below = [](const PageRun& place) { return place.first < 8 ? 5 : 0; };
+  const PageRun last = *pages.try_take(3, dear_below);
+  CHECK(last.first == 9);
+  CHECK(pages.try_take(3, dear_below)->first == 2);  // 6 is as dear: the lowest of those
+  CHECK(pages.free_pages() == 4);
+  CHECK(pages.try_take(4, dear_below)->first == 5);
+  CHECK(!pages.try_take(1, dear_below).has_value());
+  pages.give_back(first);
+  pages.give_back(last);
+  CHECK(pages.free_pages() == 5);
+}
+
 TEST_CASE("a pool's memory is what its pages are said to take") {
   tiny::Engine<float> engine;
   const DraftShape draft = tiny::draft_shape(tiny::shape());
