@@ -96,8 +96,8 @@ TEST_CASE("a fit finds what many requests take, and moves nothing of steps of on
   CHECK(b.most_requests == 64);
   CHECK(b.most_rows == 1024);
   CHECK(b.launch == LaunchMode::kStream);
-  for (const BatchTerm term :
-       {BatchTerm::kProducts, BatchTerm::kAttention, BatchTerm::kLayer, BatchTerm::kRequest}) {
+  // What traced kernels tell apart; of the host's four terms their sum alone is known so well.
+  for (const BatchTerm term : {BatchTerm::kProducts, BatchTerm::kAttention}) {
     const std::size_t i = static_cast<std::size_t>(term);
     CAPTURE(batch_term_table()[i].name, b.terms[i].value, planted()[i]);
     CHECK(b.terms[i].informed);
