@@ -101,10 +101,30 @@ class BatchBencher {
 struct Job {
   BatchTuple tuple;
   std::int64_t context = 0, requests = 0;
+  std::string refused_because;  // of a table that plans nothing there
 };
 
 LlmShape shape_of(const BatchBenchOptions& options, const Strategy& strategy) {
   return batch_shape(options.table != nullptr ? options.table->model : options.geometry, strategy);
+}
+
+// Or one that says why the table has none.
+void add_played(const BatchBenchOptions& options, std::int64_t context, std::int64_t requests,
+                std::vector<Job>& jobs) {
+  try {
+    for (BatchTuple& tuple : played_tuples(*options.table, context, requests, options.precision)) {
+      jobs.push_back({std::move(tuple), context, requests, {}});
+    }
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kAnswerNo) {
+      throw;
+    }
+    jobs.push_back(
+        {{.strategy = plain_decoding(named_llm_shape(options.table->model)), .role = "planned"},
+         context,
+         requests,
+         error.what()});
+  }
 }
 
 // What is timed, in turn: of a table the tuples of a number of requests one after the other, else
@@ -114,10 +134,7 @@ std::vector<Job> jobs_of(const BatchBenchOptions& options) {
   if (options.table != nullptr) {
     for (const std::int64_t context : options.contexts) {
       for (const std::int64_t requests : options.requests) {
-        for (BatchTuple& tuple :
-             played_tuples(*options.table, context, requests, options.precision)) {
-          jobs.push_back({std::move(tuple), context, requests});
-        }
+        add_played(options, context, requests, jobs);
       }
     }
     return jobs;
@@ -130,7 +147,7 @@ std::vector<Job> jobs_of(const BatchBenchOptions& options) {
             : 1.0;
     for (const std::int64_t context : options.contexts) {
       for (const std::int64_t requests : options.requests) {
-        jobs.push_back({tuple, context, requests});
+        jobs.push_back({tuple, context, requests, {}});
       }
     }
   }
@@ -150,7 +167,12 @@ void add_rows(kernels::Ops<T>& ops, const std::function<void(const BatchBenchRow
       bencher.reset();  // frees first: two models need not fit together
       bencher = std::make_unique<BatchBencher<T>>(ops, options, shape);
     }
-    BatchBenchRow row = bencher->row(job.tuple, job.context, job.requests);
+    BatchBenchRow row = job.refused_because.empty()
+                            ? bencher->row(job.tuple, job.context, job.requests)
+                            : BatchBenchRow{.strategy = job.tuple.strategy,
+                                            .context_len = job.context,
+                                            .requests = job.requests,
+                                            .refused_because = job.refused_because};
     if (rate) {
       row.bound_us = 1e6 * row.bytes() / *rate;
     }

@@ -63,7 +63,10 @@ PlanTable small_table() {
   PlanTable two = table;
   two.concurrency = 2;
   two.entries.front().evaluation = evaluation("nsa/ar", 1.0, 11.0);
-  table.batched = {two};
+  PlanTable four = two;  // whose cell does not fit
+  four.concurrency = 4;
+  four.entries.clear();
+  table.batched = {two, four};
   return table;
 }
 
@@ -90,6 +93,12 @@ TEST_CASE("a table of many requests is played: its tuple beside the baseline and
   CHECK(json.at("geometry") == "demo");
   CHECK(json.at("played").size() == 2);
   CHECK(batch_bench_text(bench).find("over baseline") != std::string::npos);
+  options.requests = {4};
+  check_batch_bench(options);
+  const BatchBench none = bench_batch(options, [](const BatchBenchRow&) {});
+  REQUIRE(none.rows.size() == 1);
+  CHECK(none.rows[0].refused_because.find("plans no tuple") != std::string::npos);
+  CHECK(none.played().empty());
   options.requests = {3};
   CHECK_THROWS_AS(check_batch_bench(options), Error);
   options.requests = {1};
