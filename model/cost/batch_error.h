@@ -18,6 +18,23 @@ namespace versieve {
 inline constexpr double kRequestsLogError = 0.04;
 inline constexpr double kRowsLogError = 0.04;
 
+// Whether steps of a target as wide were among those measured: of another geometry terms and fields
+// are borrowed.
+inline bool is_batch_geometry(const BatchFit& batch, const LlmShape& target) {
+  constexpr std::size_t kHiddenAxis = 3;  // of batch_regime
+  StepShape shape;
+  shape.target = target;
+  const Regime regime = batch_regime(shape);
+  return std::any_of(
+      batch.time.families.begin(), batch.time.families.end(),
+      [&](const ResidualField::Family& family) {
+        return family.family == regime.family &&
+               std::any_of(family.anchors.begin(), family.anchors.end(), [&](const auto& anchor) {
+                 return std::abs(anchor[kHiddenAxis] - regime.at[kHiddenAxis]) < 1e-9;
+               });
+      });
+}
+
 // Standard deviation of log step time of `requests` requests at once, `rows` nodes in all; 0 of one
 // request. Where batches were measured it is of the whole prediction; else it comes on top of what
 // a step of one request has, and `measured_rows` are the nodes of the largest of those.

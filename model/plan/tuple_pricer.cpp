@@ -102,7 +102,10 @@ double Pricer::with_batch_error(double of_one, std::int64_t nodes, AttentionKind
                                 bool as_batched) const {
   const double rows = static_cast<double>(concurrency_ * nodes);
   if (as_batched && concurrency_ > 1 && fit_.batch.measured(target)) {
-    return std::hypot(batch_log_error(concurrency_, rows, measured_rows_, fit_.batch),
+    const double borrowed = is_batch_geometry(fit_.batch, target_)
+                                ? 0.0
+                                : batch_log_error(concurrency_, rows, measured_rows_);
+    return std::hypot(batch_log_error(concurrency_, rows, measured_rows_, fit_.batch), borrowed,
                       transfer_width() / kNinety);
   }
   return std::hypot(of_one, batch_log_error(concurrency_, rows, measured_rows_));

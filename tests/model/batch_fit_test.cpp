@@ -153,3 +153,15 @@ TEST_CASE("an interval of many requests is what whole numbers left out missed, a
   CHECK(batch_log_error(256, 1024.0, 256.0, batch) == Approx(measured + 2.0 * kRequestsLogError));
   CHECK(batch_log_error(64, 4096.0, 256.0, batch) == Approx(measured + 2.0 * kRowsLogError));
 }
+
+TEST_CASE("batches of another geometry than the measured ones are borrowed") {
+  StepShape shape = asked("nsa-1b", "nsa/ar", 8);
+  BatchFit batch{.points = 8};
+  CHECK(!is_batch_geometry(batch, shape.target));
+  const Regime regime = batch_regime(shape);
+  batch.time.families.push_back(
+      {.family = regime.family, .anchors = {regime.at}, .weights = {0.0}});
+  CHECK(is_batch_geometry(batch, shape.target));
+  CHECK(!is_batch_geometry(batch, named_llm_shape("nsa-8b")));
+  CHECK(!is_batch_geometry(batch, named_llm_shape("dense-1b")));
+}

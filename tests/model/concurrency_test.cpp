@@ -124,6 +124,10 @@ TEST_CASE("where steps of many requests were measured, their times and intervals
   for (const BatchTermInfo& info : batch_term_table()) {
     fit.batch.terms.push_back({info.initial, info.low, info.high, true});
   }
+  StepShape shape;
+  shape.target = target;
+  const Regime regime = batch_regime(shape);  // of this geometry
+  fit.batch.time.families = {{.family = regime.family, .anchors = {regime.at}, .weights = {0.0}}};
   const PlanTable table = plan(fit, hardware_by_key("h200-sxm"), target, options);
   CHECK(batch_text(table).find("40 measured ones") != std::string::npos);
   CHECK(batch_text(table).find("led by the host") != std::string::npos);
