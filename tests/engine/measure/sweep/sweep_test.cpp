@@ -66,6 +66,7 @@ TEST_CASE("no sweep names a point twice, and every strategy is canonical and leg
         case WorkloadKind::kDecode:
         case WorkloadKind::kRectify:
         case WorkloadKind::kRectifiedStep:
+        case WorkloadKind::kBatch:
           CHECK(Strategy::parse(key.strategy).text() == key.strategy);
       }
       CHECK(std::find(plan.points.begin() + static_cast<std::ptrdiff_t>(i) + 1, plan.points.end(),
