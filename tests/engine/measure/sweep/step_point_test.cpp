@@ -60,6 +60,48 @@ TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
   CHECK(before.predicted.total() - after.predicted.total() == Approx(rows).epsilon(0.03));
 }
 
+TEST_CASE("a step of many requests has their rows, reads weights once and their caches each") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+          {"workload": "batch", "model": "demo", "context_len": 160, "requests": [1, 3],
+           "strategy": ["nsa/d2k2n4/bfs/c1/F*", "dense/ar"]},
+          {"workload": "batch", "model": "demo", "context_len": 160, "requests": 3,
+           "contexts": "mixed", "strategy": "nsa/d2k2n4/bfs/c1/F*/sampling=exact"}]})",
+      "test", Backend::kCpu);
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 5);
+  const PointMeasurement& one = points[0];
+  const PointMeasurement& three = points[2];
+  for (const PointMeasurement* point : {&one, &three}) {
+    CAPTURE(point->reason);
+    REQUIRE(point->status == PointStatus::kOk);
+    CHECK(point->time_ns.size() == 2);
+  }
+  CHECK(three.key.num_queries == 12);
+  // A launch of products takes the rows of all: as many launches, whose bytes are mostly weights.
+  CHECK(range_of(one, "linear").launches == range_of(three, "linear").launches);
+  CHECK(range_of(three, "linear").predicted.total() <
+        1.5 * range_of(one, "linear").predicted.total());
+  const auto cache = [](const PointMeasurement& point) {
+    double bytes = 0.0;
+    for (const RangeMeasurement& range : point.ranges) {
+      bytes += range.predicted.read_bytes[static_cast<std::size_t>(TrafficTerm::kWindow)] +
+               range.predicted.read_bytes[static_cast<std::size_t>(TrafficTerm::kSelectedBlocks)];
+    }
+    return bytes;
+  };
+  CHECK(cache(three) == Approx(3.0 * cache(one)).epsilon(0.1));
+  // What no batch of this target takes is refused, with the reason.
+  for (const std::size_t refused : {1, 3, 4}) {
+    CHECK(points[refused].status == PointStatus::kRefused);
+    CHECK(!points[refused].reason.empty());
+  }
+}
+
 TEST_CASE("a step above temperature 0 draws by the launches of its sampler") {
   const SweepPlan plan = sweep_from_json(
       R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
