@@ -57,7 +57,7 @@ const std::array<Column, 18> kColumns = {{
      true, interval_text},
     {"Tokens / step", "Accepted tokens a step, bonus counted", true,
      [](const PlanTable&, const PlanEntry& e) { return fixed(e.evaluation.expected_accepted, 2); }},
-    {"Even at",
+    {"Even at, tokens",
      "Tokens a step from which on it yields more than plain decoding of as many requests", true,
      [](const PlanTable& t, const PlanEntry& e) {
        const std::optional<Speculation> s = speculation_of_entry(t, e);

@@ -162,8 +162,10 @@ void PlannerPage::set_up_slice() {
   slice_->setToolTip(
       tr("What stands side by side in the grid: all context ranges at one number of requests at "
          "once, or all numbers of requests of one range"));
-  FlowRow* row = new FlowRow(slice_row_);
-  row->addNamed(quiet_label(tr("Shown")), slice_);
+  QHBoxLayout* row = new QHBoxLayout(slice_row_);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->addWidget(quiet_label(tr("Shown")));
+  row->addWidget(slice_);
   slice_row_->setVisible(false);
   connect(slice_, &QComboBox::currentIndexChanged, this, &PlannerPage::show_plan);
 }
@@ -317,7 +319,6 @@ QWidget* PlannerPage::make_knobs() {
   layout->addNamed(quiet_label(tr("The draft proposes")), draft_vocab_);
   layout->addNamed(quiet_label(tr("Loss at most")), max_loss_);
   layout->addNamed(quiet_label(tr("Requests at once")), &scope_->concurrency());
-  layout->addWidget(slice_row_);
   layout->addWidget(reset_);
   layout->addWidget(export_);
   return row;

@@ -181,6 +181,7 @@ QWidget* PlannerPage::make_answer() {
   planning_->setFixedWidth(planning_->fontMetrics().horizontalAdvance(tr("Planning …")) + 4);
   planning_->setAlignment(Qt::AlignRight | Qt::AlignTop);
   said->addWidget(planning_);
+  said->addWidget(slice_row_, 0, Qt::AlignTop);  // above what it slices
   layout->addLayout(said);
   layout->addWidget(whole, 1);
   return answer;

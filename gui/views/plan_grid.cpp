@@ -19,7 +19,7 @@ namespace {
 constexpr int kWideTitle = 200, kNarrowTitle = 176;  // of rows
 constexpr int kNarrow = 1100;                        // of the whole
 constexpr int kLeastCell = 64;                       // three lines and a half
-constexpr int kLeastColumn = 136;                    // of many columns
+constexpr int kLeastColumn = 196;                    // of many columns
 constexpr int kColumnTitle = 26;
 constexpr int kGap = 5;
 constexpr int kInset = 9;
@@ -84,6 +84,17 @@ class Lines {
   QPainter& painter_;
   QRect left_;
 };
+
+// In as many words as there is room for: figures before what they are, thousands before nothing.
+QString interval_text(const Interval& interval, const QFontMetrics& metrics, int room) {
+  const QString figures = fixed(interval.low, 0) + " – " + fixed(interval.high, 0);
+  for (const QString& text : {PlanGrid::tr("90 %: %1").arg(figures), figures}) {
+    if (metrics.horizontalAdvance(text) <= room) {
+      return text;
+    }
+  }
+  return fixed(1e-3 * interval.low, 0) + "k – " + fixed(1e-3 * interval.high, 0) + "k";
+}
 
 QStringList saved_row(const PlanTable& table, const PlanEntry& entry) {
   const ContextBucket& range = table.buckets[static_cast<std::size_t>(entry.bucket)];
@@ -305,9 +316,11 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int column, int 
   const Found own = found(plan_->own, column, row);
   const bool is_new =
       own.entry != nullptr && !(own.entry->evaluation.strategy == evaluation.strategy);
-  const QString interval = tr("90 %: %1 – %2")
-                               .arg(fixed(evaluation.throughput_interval.low, 0),
-                                    fixed(evaluation.throughput_interval.high, 0));
+  const QString rate = fixed(evaluation.throughput, 0) + tr(" tokens/s");
+  const int room = cell.width() - 2 * kInset - kBetween;
+  const QString interval = interval_text(
+      evaluation.throughput_interval, QFontMetrics(small),
+      room - QFontMetrics(sized(font(), theme::kTextPixels, false)).horizontalAdvance(rate));
   const QFont bold = sized(font(), theme::kTextPixels, true);
   const QFont small_bold = sized(font(), theme::kSmallPixels, true);
   const QFont plain = sized(font(), theme::kTextPixels, false);
@@ -317,12 +330,10 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int column, int 
   if (lines.hasRoomFor(bold, plain)) {
     lines.write(fitting({bold, small_bold, small}, name, cell.width() - 2 * kInset), colors.ink,
                 name);
-    lines.write(plain, colors.accent, fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
-                colors.quiet_ink, interval);
+    lines.write(plain, colors.accent, rate, small, colors.quiet_ink, interval);
   } else {  // what it yields before what it is called
     lines.write(fitting({small_bold, small}, name, cell.width() - 2 * kInset), colors.ink, name);
-    lines.write(small, colors.accent, fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
-                colors.quiet_ink, interval);
+    lines.write(small, colors.accent, rate, small, colors.quiet_ink, interval);
   }
   if (best.baseline != nullptr) {
     lines.write(small, colors.warning,
@@ -386,7 +397,10 @@ QString PlanGrid::help_text(int column, int row) const {
     const bool is_new = own.entry != nullptr &&
                         !(own.entry->evaluation.strategy == best.entry->evaluation.strategy);
     return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
-           ".\n" + fixed(best.entry->evaluation.throughput, 0) + tr(" tokens/s: ") +
+           ".\n" + fixed(best.entry->evaluation.throughput, 0) +
+           tr(" tokens/s (90 %: %1 – %2): ")
+               .arg(fixed(best.entry->evaluation.throughput_interval.low, 0),
+                    fixed(best.entry->evaluation.throughput_interval.high, 0)) +
            reason_text(*best.entry) + tr(".\nLoss: %1.").arg(price_text(*best.entry)) +
            (even.isEmpty() ? QString() : "\n" + even + ".") +
            (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")

@@ -102,7 +102,8 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
   accepted_ = accepted_of(fit_.acceptance);
 }
 
-Replanner::Batch Replanner::batch_of(std::int64_t requests) const {
+Replanner::Batch Replanner::batch_of(std::int64_t requests,
+                                     std::optional<std::size_t> bucket) const {
   Batch batch{.space = {fit_, target_, sampled_contexts(options_.buckets), options_.schedules,
                         options_.draft, requests},
               .requests = requests,
@@ -110,7 +111,10 @@ Replanner::Batch Replanner::batch_of(std::int64_t requests) const {
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     for (const PrecisionClass precision : options_.classes) {
       if (precision < PrecisionClass::kSparseRectified) {
-        fill(batch, b, precision);
+        batch.cells.emplace_back();
+        if (!bucket || *bucket == b) {
+          fill(batch, b, precision);
+        }
       }
     }
   }
@@ -119,7 +123,7 @@ Replanner::Batch Replanner::batch_of(std::int64_t requests) const {
 
 // By how much steps like a tuple's were measured to differ depends on no machine.
 void Replanner::fill(Batch& batch, std::size_t bucket, PrecisionClass precision) const {
-  Cell& cell = batch.cells.emplace_back();
+  Cell& cell = batch.cells.back();
   const StrategySpace& space = batch.space;
   const ContextBucket& range = options_.buckets[bucket];
   const std::vector<Strategy>& candidates = all_.of(bucket);
@@ -315,7 +319,7 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
                                   [&](const Batch& of) { return of.requests == requests; });
   std::optional<Batch> made;
   if (known == batches_.end()) {
-    made.emplace(batch_of(requests));
+    made.emplace(batch_of(requests, bucket));
   }
   const Batch& batch = made ? *made : *known;
   const std::size_t own_classes = batch.cells.size() / options_.buckets.size();

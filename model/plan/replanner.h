@@ -4,6 +4,7 @@
 // rank alike but for `kept` distinct tuples and a thousandth.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,7 +54,8 @@ class Replanner {
     std::vector<Cell> cells;  // [bucket, own class]
   };
 
-  Batch batch_of(std::int64_t requests) const;
+  // Of one bucket alone where it is named.
+  Batch batch_of(std::int64_t requests, std::optional<std::size_t> bucket = {}) const;
   void fill(Batch& batch, std::size_t bucket, PrecisionClass precision) const;
   // One bucket on one machine.
   struct Frame {

@@ -112,7 +112,7 @@ class ConcurrencyTest : public QObject {
       row << entries.headerData(column, Qt::Horizontal, Qt::DisplayRole).toString() + "=" +
                  entries.index(0, column).data().toString();
     }
-    QVERIFY2(row.contains("Even at=" + QString::number(s.break_even, 'f', 2)),
+    QVERIFY2(row.contains("Even at, tokens=" + QString::number(s.break_even, 'f', 2)),
              qPrintable(row.join(' ')));
     QVERIFY(row.contains("p loses=" + probability_text(s.loses)));
     QVERIFY(details().contains("breaks even") && details().contains("64 requests"));

@@ -336,6 +336,7 @@ class LookTest : public QObject {
     PlannerPage& page = window.plannerPage();
     const auto planned = [&] { return page.planner().plan() && !page.planner().isBusy(); };
     QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    QTest::qWait(50);  // the choices have their widths
     (void)window.grab();
     const QPoint before = page.grid().mapTo(&window, QPoint());
     page.typedBandwidth().setValue(1.25);
