@@ -3,6 +3,7 @@
 #include <cudaTypedefs.h>
 
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/paired_map.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 
@@ -28,7 +29,7 @@ CUtensorMap encode_map(cuuint32_t rank, const Bf16* data, const cuuint64_t* size
                        const cuuint64_t* strides, const cuuint32_t* box,
                        CUtensorMapL2promotion promotion) {
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = encoder();
-  const cuuint32_t steps[3] = {1, 1, 1};
+  const cuuint32_t steps[4] = {1, 1, 1, 1};
   CUtensorMap map{};
   const CUresult status =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, rank, const_cast<Bf16*>(data), sizes, strides,
@@ -57,6 +58,16 @@ CUtensorMap sliced_matrix_map(const Bf16* matrix, std::int64_t rows, std::int64_
   const cuuint32_t box[3] = {kBoxColumns, static_cast<cuuint32_t>(box_rows),
                              static_cast<cuuint32_t>(slices)};
   return encode_map(3, matrix, sizes, strides, box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+}
+
+CUtensorMap paired_matrix_map(const Bf16* matrix, std::int64_t half_rows, std::int64_t columns,
+                              int box_eights) {
+  const cuuint64_t rows = static_cast<cuuint64_t>(half_rows);
+  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(columns), 8, 2, rows / 8};
+  const cuuint64_t row_bytes = sizes[0] * sizeof(Bf16);
+  const cuuint64_t strides[3] = {row_bytes, rows * row_bytes, 8 * row_bytes};
+  const cuuint32_t box[4] = {kBoxColumns, 8, 2, static_cast<cuuint32_t>(box_eights)};
+  return encode_map(4, matrix, sizes, strides, box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 
 CUtensorMap cache_map(const Bf16* cache, std::int64_t rows, std::int64_t kv_heads,
