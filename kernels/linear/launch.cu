@@ -3,13 +3,15 @@
 // Every output is summed in an order fixed by K, M and the element type alone; neither N nor the
 // tile an output falls in shows in its bits.
 // - f32, and bf16 with K not a multiple of 8: linear_simt_kernel below.
-// - bf16 with K a multiple of 8: tensor cores, linear/stream.cu.
+// - bf16 with K a multiple of 8: tensor cores, linear/stream.cu, or, of many rows and with the same
+//   bits, linear/gemm.cu.
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
 #include "kernels/linear/folded_norm.cuh"
+#include "kernels/linear/gemm.h"
 #include "kernels/linear/stream.h"
 #include "kernels/linear/traffic.h"
 #include "kernels/swiglu/activation.cuh"
@@ -144,7 +146,7 @@ void launch_kernel(const LinearParams<float>& p, cudaStream_t stream) {
 void launch_kernel(const LinearParams<Bf16>& p, cudaStream_t stream) {
   if (p.k % 8 == 0) {
     VERSIEVE_ASSERT(aligned_to_16(p.x) && aligned_to_16(p.w), "rows start on 16 bytes");
-    launch_linear_stream(p, stream);
+    linear_gemm_takes(p) ? launch_linear_gemm(p, stream) : launch_linear_stream(p, stream);
   } else {
     launch_simt<Bf16, false>(p, stream);
   }

@@ -89,18 +89,7 @@ __device__ inline float2 write_octet(const LinearParams<Bf16>& p, std::int64_t n
   if (p.norm.y_weight == nullptr) {
     return make_float2(0.0F, 0.0F);
   }
-  float y[8];
-  float weight[8];
-  unpack<Bf16>(packed, y);
-  unpack<Bf16>(load_16(weights), weight);
-  uint4 weighted;
-  weighted.x = pack_bf16(y[0] * weight[0], y[1] * weight[1]);
-  weighted.y = pack_bf16(y[2] * weight[2], y[3] * weight[3]);
-  weighted.z = pack_bf16(y[4] * weight[4], y[5] * weight[5]);
-  weighted.w = pack_bf16(y[6] * weight[6], y[7] * weight[7]);
-  *reinterpret_cast<uint4*>(p.norm.y_weighted + at) = weighted;
-  return make_float2(fmaf(y[3], y[3], fmaf(y[2], y[2], fmaf(y[1], y[1], y[0] * y[0]))),
-                     fmaf(y[7], y[7], fmaf(y[6], y[6], fmaf(y[5], y[5], y[4] * y[4]))));
+  return weigh_octet(packed, load_16(weights), p.norm.y_weighted + at);
 }
 
 // 16 rows by 16 nodes (8 rows where the share has no more): sums, scale, activation or residual,

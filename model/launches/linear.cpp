@@ -36,6 +36,33 @@ Traffic weighted_rows(std::int64_t n, std::int64_t m, std::int64_t element_bytes
 
 }  // namespace traffic
 
+namespace {
+
+// How often a launch loads its weights and its rows of x, and its blocks; of kernels/linear/gemm.cu
+// tiles.
+struct LinearLoads {
+  double weights, rows, blocks;
+};
+
+LinearLoads loads_of(const Pass& p, std::int64_t k, std::int64_t m, LinearOutput output) {
+  const bool swiglu = output == LinearOutput::kSwiglu;
+  const GemmCut gemm =
+      linear_gemm_cut(p.whole_rows(), k, m, swiglu, output == LinearOutput::kWeighted);
+  if (p.element_bytes == 2 && gemm.nodes > 0) {  // pairs copy what they share once
+    return {.weights = number(gemm.node_units),
+            .rows = number(gemm.row_units),
+            .blocks = number(gemm.row_tiles * gemm.node_tiles * (gemm.split ? gemm.cluster : 1))};
+  }
+  const double node_tiles =
+      std::ceil(p.rows / number(linear_tile_nodes(p.whole_rows(), k, m, swiglu)));
+  const double row_tiles = number(linear_row_tiles(k, m, swiglu));
+  return {.weights = node_tiles,
+          .rows = row_tiles,
+          .blocks = node_tiles * row_tiles * linear_cut(k, m, swiglu).slices};
+}
+
+}  // namespace
+
 // Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2;
 // every tile of weights loads the rows of x beside.
 void add_linear(const Pass& p, std::int64_t k, std::int64_t m, LinearOutput output, StepWork& out,
@@ -50,14 +77,11 @@ void add_linear(const Pass& p, std::int64_t k, std::int64_t m, LinearOutput outp
   if (copied > 0.0) {
     t += scaled(traffic::kept_rows(p.whole_rows(), m, p.element_bytes), copied / p.times);
   }
-  const double node_tiles =
-      std::ceil(p.rows / number(linear_tile_nodes(p.whole_rows(), k, m, swiglu)));
-  const double row_tiles = number(linear_row_tiles(k, m, swiglu));
-  const double weights = node_tiles * number(weight_rows * k * p.element_bytes);
-  const double rows_again = (row_tiles - 1.0) * number(p.whole_rows() * k * p.element_bytes);
-  LaunchWork work =
-      reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights, weights + rows_again,
-                node_tiles * row_tiles * linear_cut(k, m, swiglu).slices, 0.0);
+  const LinearLoads loads = loads_of(p, k, m, output);
+  const double weights = loads.weights * number(weight_rows * k * p.element_bytes);
+  const double rows_again = (loads.rows - 1.0) * number(p.whole_rows() * k * p.element_bytes);
+  LaunchWork work = reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights,
+                              weights + rows_again, loads.blocks, 0.0);
   work.streams = true;
   work.steps = 0.0;  // a ring's progress is its flow
   work.reuse_distance = 0.0;

@@ -230,6 +230,45 @@ TEST_CASE("a linear layer's blocks take as few nodes as still fit the chip") {
   }
 }
 
+TEST_CASE("many rows of a linear layer go in tiles that fill the chip") {
+  // nsa-1b's projection, output, gate and up, down; a matrix of 4,096 by 8,192.
+  CHECK(linear_gemm_cut(64, 2048, 8192, true, false).nodes == 0);
+  CHECK(linear_gemm_cut(128, 2048, 8192, true, false).nodes == 128);
+  CHECK(linear_gemm_cut(256, 320, 896, true, false).nodes == 0);     // the demo pair's are small
+  CHECK(linear_gemm_cut(256, 2048, 3172, false, false).nodes == 0);  // rows of no whole 16 bytes
+  const GemmCut down = linear_gemm_cut(256, 8192, 2048, false, true);
+  CHECK(down.split);
+  CHECK(down.blocks == 128);
+  const GemmCut big = linear_gemm_cut(4096, 4096, 8192, false, false);
+  CHECK_FALSE(big.split);
+  CHECK(big.nodes == 128);
+  CHECK(big.blocks == 132);
+  // Squares of blocks of two groups are summed over 128 rows at a time.
+  CHECK(linear_cut(2048, 16384, false).groups == 2);
+  CHECK(linear_gemm_cut(512, 2048, 16384, false, true).nodes == 0);
+  for (const std::int64_t k : {2048, 4096, 8192}) {
+    for (const std::int64_t m : {2048, 3168, 8192}) {
+      for (const std::int64_t n : {65, 128, 256, 1000, 4096}) {
+        for (const bool swiglu : {false, true}) {
+          CAPTURE(k, m, n, swiglu);
+          const GemmCut cut = linear_gemm_cut(n, k, m, swiglu, false);
+          if (cut.nodes == 0) {
+            continue;
+          }
+          const std::int64_t rows = swiglu ? 64 : 128;
+          CHECK(cut.row_tiles * rows >= m);
+          CHECK(cut.node_tiles * cut.nodes >= n);
+          CHECK(cut.row_units * (cut.shares_nodes ? kGemmPair : 1) >= cut.row_tiles);
+          CHECK(cut.node_units * (cut.shares_nodes || cut.split ? 1 : kGemmPair) >= cut.node_tiles);
+          CHECK(cut.band <= cut.node_units);
+          CHECK(cut.blocks <= kLinearBlocksWanted);
+          CHECK(cut.blocks % cut.cluster == 0);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a draft's attention shares out heads while SMs are free") {
   // The demo pair's level of eight, nsa-1b's, a wider one; more heads than a warp holds.
   CHECK(tree_attention_cut(4, 8 * 2).heads == 1);

@@ -127,9 +127,134 @@ bool LinearTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<A
   return true;
 }
 
+// Of many rows (kernels/linear/gemm.cu). A CTA: a tile, in pairs that load half of what both read
+// (one CTA after the other stands for a block that goes through tiles); or a share of a tile's
+// slices of K, whose cluster then shares out its nodes.
+class GemmTrace final : public LaunchTrace {
+ public:
+  GemmTrace(const LinearLaunch& launch, const GemmCut& cut)
+      : LaunchTrace({.path = "linear",
+                     .ctas = cut.row_units * cut.node_units * cut.cluster,
+                     .cluster = cut.cluster,
+                     .threads = 384,
+                     .registers = 168,
+                     .shared_bytes = 200 * 1024,
+                     .step_cycles = 6.4 * static_cast<double>(gemm_rate(cut.nodes)),
+                     .issue_cycles = 4.0 * static_cast<double>(cut.nodes),
+                     .steps_in_flight = 4.0}),
+        p_(launch),
+        cut_(cut) {}
+
+  bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override;
+  bool meets_cluster(std::int64_t cta, std::int64_t step) const override {
+    return cut_.split &&
+           step == first_tile(cta % cut_.cluster + 1) - first_tile(cta % cut_.cluster);
+  }
+
+ private:
+  struct Tile {
+    std::int64_t row, node;  // of y
+  };
+  std::int64_t first_tile(std::int64_t rank) const {
+    const std::int64_t k_tiles = (p_.k + kLinearTileK - 1) / kLinearTileK;
+    return cut_.split ? k_tiles * rank / cut_.cluster : rank == 0 ? 0 : k_tiles;
+  }
+  std::int64_t width() const { return p_.swiglu ? kGemmTileRows / 2 : kGemmTileRows; }
+  Tile tile_of(std::int64_t cta) const;
+  void append_k_tile(const Tile& tile, std::int64_t rank, std::int64_t k_tile,
+                     std::vector<Access>& out) const;
+  void append_output(const Tile& tile, std::int64_t rank, std::vector<Access>& out) const;
+
+  LinearLaunch p_;
+  GemmCut cut_;
+};
+
+GemmTrace::Tile GemmTrace::tile_of(std::int64_t cta) const {
+  const std::int64_t unit = cta / cut_.cluster, rank = cut_.split ? 0 : cta % cut_.cluster;
+  const std::int64_t band = unit / (cut_.row_units * cut_.band);
+  const std::int64_t in_band = unit - band * cut_.row_units * cut_.band;
+  const std::int64_t width = std::min(cut_.band, cut_.node_units - band * cut_.band);
+  const std::int64_t row = in_band / width, node = band * cut_.band + in_band % width;
+  if (cut_.split) {
+    return {row, node};
+  }
+  return cut_.shares_nodes ? Tile{kGemmPair * row + rank, node}
+                           : Tile{row, kGemmPair * node + rank};
+}
+
+void GemmTrace::append_k_tile(const Tile& tile, std::int64_t rank, std::int64_t k_tile,
+                              std::vector<Access>& out) const {
+  const std::int64_t from = k_tile * kLinearTileK;
+  // Of rows [first, first + count) that are there: all, or the pair's half.
+  const auto load = [&](std::uint64_t matrix, std::int64_t first, std::int64_t count,
+                        std::int64_t end, bool shared) {
+    first += shared ? rank * count / 2 : 0;
+    const std::int64_t rows = std::min(shared ? count / 2 : count, end - first);
+    if (rows > 0) {
+      out.push_back(
+          {.address = matrix + static_cast<std::uint64_t>((first * p_.k + from) * p_.element_bytes),
+           .bytes =
+               static_cast<std::uint32_t>(std::min(kLinearTileK, p_.k - from) * p_.element_bytes),
+           .count = static_cast<std::uint32_t>(rows),
+           .stride = static_cast<std::uint64_t>(p_.k * p_.element_bytes),
+           .kind = AccessKind::kBulkRead});
+    }
+  };
+  const bool shares_weights = !cut_.split && !cut_.shares_nodes;
+  load(p_.w, tile.row * width(), width(), p_.m, shares_weights);
+  if (p_.swiglu) {
+    load(p_.w, p_.m + tile.row * width(), width(), 2 * p_.m, shares_weights);
+  }
+  load(p_.x, tile.node * cut_.nodes, cut_.nodes, p_.n, cut_.shares_nodes);
+}
+
+void GemmTrace::append_output(const Tile& tile, std::int64_t rank, std::vector<Access>& out) const {
+  const std::int64_t share = cut_.split ? cut_.nodes / cut_.cluster : cut_.nodes;
+  const std::int64_t node = tile.node * cut_.nodes + (cut_.split ? rank * share : 0);
+  const std::int64_t first = tile.row * width();
+  const std::int64_t columns = std::min(width(), p_.m - first);
+  const std::int64_t rows = std::min(share, p_.n - node);
+  if (columns <= 0 || rows <= 0) {
+    return;
+  }
+  const auto touch = [&](std::uint64_t matrix, std::uint64_t stride, AccessKind kind) {
+    if (matrix != 0) {
+      out.push_back({.address = matrix + static_cast<std::uint64_t>(node) * stride +
+                                static_cast<std::uint64_t>(first * p_.element_bytes),
+                     .bytes = static_cast<std::uint32_t>(columns * p_.element_bytes),
+                     .count = static_cast<std::uint32_t>(rows),
+                     .stride = stride,
+                     .kind = kind});
+    }
+  };
+  const std::uint64_t stride = static_cast<std::uint64_t>(p_.m * p_.element_bytes);
+  touch(p_.residual, stride, AccessKind::kRead);
+  touch(p_.y, stride, AccessKind::kWrite);
+  touch(p_.weighted, stride, AccessKind::kWrite);
+  touch(p_.copy, p_.copy_stride, AccessKind::kWrite);
+}
+
+bool GemmTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const {
+  const std::int64_t rank = cta % cut_.cluster;
+  const std::int64_t first = cut_.split ? first_tile(rank) : 0;
+  const std::int64_t end = cut_.split ? first_tile(rank + 1) : first_tile(1);
+  const Tile tile = tile_of(cta);
+  if (first + step < end) {
+    append_k_tile(tile, rank, first + step, out);
+  } else if (first + step == end) {
+    append_output(tile, rank, out);
+  }
+  return first + step <= end;
+}
+
 }  // namespace
 
 std::unique_ptr<LaunchTrace> trace_linear(const LinearLaunch& launch) {
+  const GemmCut gemm =
+      linear_gemm_cut(launch.n, launch.k, launch.m, launch.swiglu, launch.weighted != 0);
+  if (launch.element_bytes == 2 && gemm.nodes > 0) {
+    return std::make_unique<GemmTrace>(launch, gemm);
+  }
   return std::make_unique<LinearTrace>(launch, linear_cut(launch.k, launch.m, launch.swiglu));
 }
 

@@ -1,5 +1,5 @@
 // linear: y[N, M] = x[N, K] w[M, K]^T (+ residual), or with gate and up rows and SwiGLU, as
-// kernels/linear/stream.cu cuts it (model/launches/linear.h).
+// kernels/linear/stream.cu and gemm.cu cut it (model/launches/linear.h).
 #pragma once
 
 #include <memory>
