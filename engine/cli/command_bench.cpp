@@ -41,6 +41,7 @@ struct Options {
   std::optional<std::int64_t> yield;  // the same, and batch
   bool others = false;                // the same
   bool dense = false;                 // prefill
+  bool energy = false;                // batch
   std::vector<std::int64_t> queries, contexts, requests, rows;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
@@ -201,6 +202,7 @@ engine::BatchBenchOptions batch_options(const Options& options, const PlanTable*
   take(options.requests, out.requests);
   take(options.strategies, out.strategies);
   out.yield = options.yield.value_or(out.yield);
+  out.energy = options.energy;
   out.samples = options.samples;
   out.on_gpu = options.on_gpu();
   out.threads = options.cpu_threads();
@@ -366,6 +368,8 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
   app.add_option("--rows", options->rows,
                  "prefill: tokens in one forward, as 256,2048; 0: chains one after the other")
       ->delimiter(',');
+  app.add_flag("--energy", options->energy,
+               "batch: watts and tokens a joule by the GPU's own count, 0.6 s more a row");
   app.add_flag("--dense", options->dense, "prefill: the geometry with dense attention");
   app.add_flag("--others", options->others,
                "specattn: beside it StreamingLLM and Quest, reading as much");

@@ -14,11 +14,15 @@
 #include "model/words/error.h"
 #include "profiler/cold_reads.h"
 #include "profiler/environment.h"
+#include "profiler/nvml.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 3;
+// The GPU's count of its energy is brought up to date some tens of times a second.
+constexpr double kEnergyUs = 6e5;
+constexpr std::int64_t kMostEnergySteps = 600;
 
 // What a step of one request reads, by whether many requests read it once together.
 void count_bytes(const LlmShape& shape, const DraftShape& draft, std::int64_t element_bytes,
@@ -46,7 +50,11 @@ template <class T>
 class BatchBencher {
  public:
   BatchBencher(kernels::Ops<T>& ops, const BatchBenchOptions& options, const LlmShape& shape)
-      : options_(options), batch_(ops, shape, options.on_gpu, options.seed) {}
+      : options_(options), batch_(ops, shape, options.on_gpu, options.seed) {
+    if (options.on_gpu && options.energy) {
+      gpu_ = std::make_unique<profiler::GpuStateReader>(profiler::describe_gpu()->pci_bus_id);
+    }
+  }
 
   AttentionKind attention() const { return batch_.shape().attention; }
 
@@ -60,20 +68,46 @@ class BatchBencher {
       out.predicted_interval_us = tuple.predicted_interval_us;
     }
     count_bytes(batch_.shape(), batch_.draft_shape(), sizeof(T), out);
-    const std::vector<std::int64_t> contexts(static_cast<std::size_t>(requests), context);
-    out.refused_because =
-        batch_.begin({.strategy = strategy,
-                      .contexts = contexts,
-                      .yield = std::max<std::int64_t>(1, std::llround(tuple.tokens)),
-                      .steps = kWarmUpSteps + options_.samples});
+    out.refused_because = begin(out, kWarmUpSteps + options_.samples);
     if (out.refused_because.empty()) {
       measure(out);
+      if (gpu_ != nullptr) {
+        measure_energy(out);
+      }
       batch_.end();
     }
     return out;
   }
 
  private:
+  std::string begin(const BatchBenchRow& row, std::int64_t steps) {
+    const std::vector<std::int64_t> contexts(static_cast<std::size_t>(row.requests),
+                                             row.context_len);
+    return batch_.begin({.strategy = row.strategy,
+                         .contexts = contexts,
+                         .yield = std::max<std::int64_t>(1, std::llround(row.tokens)),
+                         .steps = steps});
+  }
+  // None where there is no room for so many steps more.
+  void measure_energy(BatchBenchRow& out) {
+    const auto steps = std::clamp(static_cast<std::int64_t>(kEnergyUs / out.time.median),
+                                  std::int64_t{1}, kMostEnergySteps);
+    if (!begin(out, kWarmUpSteps + steps).empty()) {
+      return;
+    }
+    for (std::int64_t step = 0; step < kWarmUpSteps; ++step) {
+      batch_.step();
+    }
+    const std::optional<double> joules = gpu_->energy_j();
+    const double from = microseconds();
+    for (std::int64_t step = 0; step < steps; ++step) {
+      batch_.step();
+    }
+    const double us = microseconds() - from;
+    if (const std::optional<double> now = gpu_->energy_j(); joules && now) {
+      out.watts = 1e6 * (*now - *joules) / us;
+    }
+  }
   void measure(BatchBenchRow& out) {
     for (std::int64_t step = 0; step < kWarmUpSteps; ++step) {
       batch_.step();
@@ -96,6 +130,7 @@ class BatchBencher {
 
   const BatchBenchOptions& options_;
   SyntheticBatch<T> batch_;
+  std::unique_ptr<profiler::GpuStateReader> gpu_;  // where energy is asked for
 };
 
 struct Job {

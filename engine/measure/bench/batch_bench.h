@@ -28,6 +28,8 @@ struct BatchBenchOptions {
   const PlanTable* table = nullptr;
   PrecisionClass precision = PrecisionClass::kStrict;  // of the planned tuples
   std::int64_t samples = 15;
+  // On a GPU that tells it: what a token takes, over half a second of steps more a row.
+  bool energy = false;
   std::uint64_t seed = 1;
   bool on_gpu = true;
   int threads = 1;
@@ -45,6 +47,7 @@ struct BatchBenchRow {
   double request_bytes = 0.0;    // read for each request: keys and values
   std::optional<double> bound_us;
   std::optional<double> over_one;  // tokens a second over those of one request, same strategy
+  std::optional<double> watts;     // of the GPU, over steps one after the other
   std::string role;                // BatchTuple
   std::optional<double> predicted_us;
   Interval predicted_interval_us{};
@@ -52,6 +55,9 @@ struct BatchBenchRow {
   double bytes() const { return shared_bytes + static_cast<double>(requests) * request_bytes; }
   double tokens_per_second() const {
     return tokens * static_cast<double>(requests) / time.median * 1e6;
+  }
+  std::optional<double> tokens_per_joule() const {
+    return watts ? std::optional(tokens_per_second() / *watts) : std::nullopt;
   }
 };
 

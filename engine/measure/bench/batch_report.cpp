@@ -44,6 +44,9 @@ ordered_json json_of(const BatchBenchRow& row) {
   out["request_bytes"] = row.request_bytes;
   out["bytes"] = row.bytes();
   out["bound_us"] = row.bound_us ? ordered_json(*row.bound_us) : ordered_json();
+  out["watts"] = row.watts ? ordered_json(*row.watts) : ordered_json();
+  out["tokens_per_joule"] =
+      row.tokens_per_joule() ? ordered_json(*row.tokens_per_joule()) : ordered_json();
   return out;
 }
 
@@ -62,6 +65,20 @@ std::string line_of(const BatchBenchRow& row) {
                        : std::string("     -");
   return line + formatted("  %7.0f %7.0f %6.0f %7.0f\n", 1e6 * row.spent.enqueue,
                           1e6 * row.spent.accept, 1e6 * row.spent.commit, 1e6 * row.spent.draft);
+}
+
+// By the GPU's own count, everything on its board in it.
+std::string energy_text(const BatchBench& b) {
+  std::string out;
+  for (const BatchBenchRow& row : b.rows) {
+    if (row.watts) {
+      out += formatted("%7lld  %-28s %4lld %6.0f %10.2f\n", static_cast<long long>(row.context_len),
+                       row.strategy.text().c_str(), static_cast<long long>(row.requests),
+                       *row.watts, *row.tokens_per_joule());
+    }
+  }
+  return out.empty() ? "\nthis GPU does not tell its energy\n"
+                     : "\n      L  strategy                        B  watts   tokens/J\n" + out;
 }
 
 ordered_json json_of(const BatchPlayed& p) {
@@ -140,6 +157,7 @@ std::string batch_bench_text(const BatchBench& b) {
       "read, of the step.\nenqueue, accept, commit, draft: where the step's time went by the "
       "host's clock; accept and draft wait for the device.\n";
   out += cold_reads_line(b.cold_reads);
+  out += b.options.energy ? energy_text(b) : "";
   return b.options.table != nullptr ? out + played_text(b) : out;
 }
 
