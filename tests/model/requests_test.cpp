@@ -142,7 +142,9 @@ TEST_CASE("speculation is worth less of many requests, whose products take the t
   CHECK(break_even(64) < 64.0);
 }
 
-// 378 Tflop/s of kernels/linear at 4,096 rows of a matrix of 4,096 x 8,192 on an H100.
+// 378 Tflop/s of kernels/linear/stream.cu at 4,096 rows of a matrix of 4,096 x 8,192 on an H100:
+// what the fit of db/measured/h100.db knows. kernels/linear/gemm.cu reaches 614 to 648 there; a
+// database measured with it has another share of products.
 TEST_CASE("linear layers turn from bandwidth to products as rows grow") {
   StepShape shape = asked("nsa-1b", "nsa/ar", 1);
   shape.target.hidden = 4096;

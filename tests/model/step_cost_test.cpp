@@ -137,7 +137,8 @@ TEST_CASE("rows that every tile of weights loads make L2 the limit of many nodes
   // kernels/linear, alone: 17.8, 19.6 and 26.5 us of 16, 64 and 128 nodes.
   CHECK(linear_us(2048, 8192, 64) == Approx(19.6).epsilon(0.12));
   CHECK(linear_us(2048, 8192, 128) == Approx(26.5).epsilon(0.12));
-  CHECK(linear_us(2048, 8192, 128) > 1.3 * linear_us(2048, 8192, 8));
+  // Tiles of 128 weight rows in pairs load the rows of x half as often as blocks of 128 did.
+  CHECK(linear_us(2048, 8192, 128) > 1.2 * linear_us(2048, 8192, 8));
 }
 
 TEST_CASE("launches around a tree stand for no more than they can take") {
