@@ -185,10 +185,15 @@ TEST_CASE("a period's pass runs its tokens as a chain and wants one row of logit
 
 TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") {
   for (const bool swiglu : {false, true}) {
-    for (const std::int64_t n : {1, 100, 200}) {
+    for (const auto& [n, m] : {std::pair<std::int64_t, std::int64_t>{1, 1000},
+                               {100, 1000},
+                               {200, 1000},
+                               {100, 3200},  // tiles of many rows: in pairs, slices shared out
+                               {200, 2504},
+                               {300, 2504}}) {
       const LinearLaunch linear{.n = n,
                                 .k = 2048,
-                                .m = 1000,
+                                .m = m,
                                 .swiglu = swiglu,
                                 .x = 1ULL << 32,
                                 .w = 1ULL << 33,
@@ -196,11 +201,11 @@ TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") 
       MemoryMachine machine = memory_machine(hardware_by_key("h200-sxm"));
       MemorySystem memory(machine);
       run_launch(*trace_linear(linear), machine, memory, 0.0);
-      const double weights = (swiglu ? 2.0 : 1.0) * 1000 * 2048 * 2;
+      const double weights = (swiglu ? 2.0 : 1.0) * static_cast<double>(m) * 2048 * 2;
       const double inputs = static_cast<double>(n) * 2048 * 2;
-      CAPTURE(swiglu, n);
+      CAPTURE(swiglu, n, m);
       CHECK(memory.counters().dram_read_bytes == weights + inputs);
-      CHECK(memory.dirty_bytes() >= n * 1000 * 2);
+      CHECK(memory.dirty_bytes() >= n * m * 2);
     }
   }
 }
