@@ -17,8 +17,11 @@ void StepRecordings<T>::run(kernels::Ops<T>& ops, const kernels::StepShape& shap
   const auto at = std::find_if(known_.begin(), known_.end(),
                                [&](const Known& known) { return known.shape == shape; });
   if (at == known_.end()) {
+    const std::int64_t before = ops.released();
     work();
-    if (known_.size() == kMost) {
+    if (before != ops.released()) {  // it made more room, and what the others name is gone
+      known_.clear();
+    } else if (known_.size() == kMost) {
       known_.erase(known_.begin());
     }
     known_.push_back({shape, nullptr});
