@@ -58,6 +58,21 @@ UiState::Knob point_knob(Document& document, const QString& id, const QString& t
               }};
 }
 
+// Taken once there is a plan.
+UiState::Knob scope_knob(Planner& planner) {
+  return {.id = "planner.scope",
+          .title = Window::tr("what is planned"),
+          .read = [&planner]() -> QJsonValue { return scope_json(planner.scope()); },
+          .write =
+              [&planner](const QJsonValue& value) {
+                if (!planner.plan()) {
+                  return false;
+                }
+                planner.setScope(scope_of(value));
+                return true;
+              }};
+}
+
 }  // namespace
 
 void Window::list_state() {
@@ -112,19 +127,8 @@ void Window::list_state() {
   for (int page = 0; page < tabs_->count(); ++page) {
     state_.addWidgets(pageNames()[page], *tabs_->widget(page));
   }
-  // After the model, which begins a scope of its own; taken once there is a plan.
-  state_.add({.id = "planner.scope",
-              .title = tr("what is planned"),
-              .read = [this] { return scope_json(planner_page_->planner().scope()); },
-              .write =
-                  [this](const QJsonValue& value) {
-                    Planner& planner = planner_page_->planner();
-                    if (!planner.plan()) {
-                      return false;
-                    }
-                    planner.setScope(scope_of(value));
-                    return true;
-                  }});
+  // After the model, which begins a scope of its own.
+  state_.add(scope_knob(planner_page_->planner()));
   autosave_.setSingleShot(true);
   autosave_.setInterval(kAutosaveMs);
   connect(&autosave_, &QTimer::timeout, this, &Window::keep_session);

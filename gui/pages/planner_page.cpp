@@ -46,6 +46,24 @@ constexpr int kSummaryLines = 2, kMoreSummaryLines = 4;
 constexpr int kHighPage = 860;
 constexpr int kLeastGrid = 180;
 
+// What is selected is moved into sight.
+QScrollArea* scrolled(PlanGrid& grid) {
+  QScrollArea* scroll = new QScrollArea;
+  scroll->setWidget(&grid);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setFocusPolicy(Qt::NoFocus);  // the grid has it
+  scroll->setMinimumHeight(kLeastGrid);
+  QObject::connect(&grid, &PlanGrid::cellSelected, scroll, [&grid, scroll](int column, int row) {
+    const QRect cell = grid.cellRect(column, row);
+    // The rows' titles lie over what is left of it.
+    const int titles = column == 0 ? cell.left() : grid.cellRect(0, row).left();
+    scroll->ensureVisible(cell.right(), cell.center().y(), 0, cell.height());
+    scroll->ensureVisible(cell.left() - titles, cell.center().y(), 0, cell.height());
+  });
+  return scroll;
+}
+
 }  // namespace
 
 PlannerPage::PlannerPage(Document& document, QWidget* parent)
@@ -155,20 +173,7 @@ QWidget* PlannerPage::make_answer() {
   lower->setStretchFactor(0, 1);
   lower->setSizes({1000, 340});
   QSplitter* whole = new QSplitter(Qt::Vertical);
-  QScrollArea* scroll = new QScrollArea;
-  scroll->setWidget(grid_);
-  scroll->setWidgetResizable(true);
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setFocusPolicy(Qt::NoFocus);  // the grid has it
-  scroll->setMinimumHeight(kLeastGrid);
-  connect(grid_, &PlanGrid::cellSelected, scroll, [this, scroll](int column, int row) {
-    const QRect cell = grid_->cellRect(column, row);
-    // The rows' titles lie over what is left of it.
-    const int titles = column == 0 ? cell.left() : grid_->cellRect(0, row).left();
-    scroll->ensureVisible(cell.right(), cell.center().y(), 0, cell.height());
-    scroll->ensureVisible(cell.left() - titles, cell.center().y(), 0, cell.height());
-  });
-  whole->addWidget(scroll);
+  whole->addWidget(scrolled(*grid_));
   whole->addWidget(lower);
   whole->setStretchFactor(0, 3);
   whole->setStretchFactor(1, 2);
