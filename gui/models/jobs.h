@@ -1,5 +1,6 @@
 // Work away from the UI thread. Of several requests to one Job only the newest is answered: what an
-// older one finds is dropped.
+// older one finds is dropped. All works in a pool of its own: Qt paints large areas by the threads
+// of its global pool, and a window whose painting waits for a fit stands still.
 #pragma once
 
 #include <QCoreApplication>
@@ -14,6 +15,9 @@
 
 namespace versieve::gui {
 
+// Ended before the application is, which waits for it.
+QThreadPool& job_pool();
+
 class Job : public QObject {
  public:
   using QObject::QObject;
@@ -27,7 +31,7 @@ class Job : public QObject {
              std::function<void(const QString&)> failed) {
     const int number = ++started_;
     const QPointer<Job> self(this);
-    QThreadPool::globalInstance()->start([=] {
+    job_pool().start([=] {
       std::optional<Result> result;
       QString sentence;
       try {

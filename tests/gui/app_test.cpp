@@ -73,7 +73,7 @@ class AppTest : public QObject {
     write_synthetic_campaign(systems_, true);
   }
 
-  void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
+  void cleanupTestCase() { job_pool().waitForDone(); }
 
   void numbersCarryUnitsAndAbsenceIsADash() {
     QCOMPARE(bytes(1.05e6), QString("1.05 MB"));

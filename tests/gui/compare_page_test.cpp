@@ -71,7 +71,7 @@ class ComparePageTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void oneFileAloneSaysWhatToAddAndOffersWhatIsThere() {

@@ -105,7 +105,7 @@ class ExplorePageTest : public QObject {
   void cleanup() {
     window_.reset();
     theme::apply(*qApp);
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   // The whole flow, by mouse and keyboard.

@@ -29,7 +29,7 @@ class GoldenTest : public QObject {
            !window_->replayPage().replayer().isBusy() &&
            !window_->sensitivityPage().model().isBusy() &&
            !window_->comparePage().comparer().isBusy() &&
-           QThreadPool::globalInstance()->activeThreadCount() == 0;
+           job_pool().activeThreadCount() == 0;
   }
 
   // Two pictures alike, and nobody at work in between.
@@ -77,7 +77,7 @@ class GoldenTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void theStartPageLooksAsItDid() { compare("start"); }

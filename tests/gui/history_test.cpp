@@ -66,7 +66,7 @@ class HistoryTest : public QObject {
     sweep_ = folder_.filePath("sweep.db");
     test::write_made_up_sweep(sweep_.toStdString());
   }
-  void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
+  void cleanupTestCase() { job_pool().waitForDone(); }
 
   void whatIsTypedIsOneStepAndTheLinesOwnUndoIsNotInTheWay() {
     Window window;

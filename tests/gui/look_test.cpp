@@ -77,7 +77,7 @@ class LookTest : public QObject {
   }
 
   void cleanup() { theme::apply(*qApp); }
-  void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
+  void cleanupTestCase() { job_pool().waitForDone(); }
 
   void theNextWindowIsAsThisOneWas() {
     const QString file = folder_.filePath("preferences.ini");
@@ -298,7 +298,7 @@ class LookTest : public QObject {
       QVERIFY(window.plannerPage().planner().isBusy());
       window.close();
     }
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
     QCoreApplication::processEvents();
   }
 

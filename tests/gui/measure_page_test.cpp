@@ -60,7 +60,7 @@ class MeasurePageTest : public QObject {
 
   void cleanup() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void progressIsReadAsTheCommandSaysIt() {

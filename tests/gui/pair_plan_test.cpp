@@ -65,7 +65,7 @@ class PairPlanTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void thePairOfTheDatabaseIsPlannedForByItsOwnEvidence() {

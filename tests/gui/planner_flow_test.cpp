@@ -61,7 +61,7 @@ class PlannerFlowTest : public QObject {
 
   void cleanup() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void whichTupleForMyGpu() {

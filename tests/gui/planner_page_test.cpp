@@ -137,7 +137,7 @@ class PlannerPageTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   // Whatever stands short is told in words where the pointer rests on it.

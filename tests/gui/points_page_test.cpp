@@ -40,7 +40,7 @@ class PointsPageTest : public QObject {
     test::write_made_up_sweep(sweep_.toStdString());
   }
 
-  void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
+  void cleanupTestCase() { job_pool().waitForDone(); }
 
   void aRangeReplacesWhatTheFilterSaidOfThatColumn() {
     QCOMPARE(with_range("", "time", 12.34, 56.7891), QString("time>=12.34 time<=56.79"));
@@ -134,17 +134,17 @@ class PointsPageTest : public QObject {
     window.show();
     QVERIFY(open(window, sweep_));
     window.showPage("points");
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
     QCoreApplication::processEvents();
     QSignalSpy read(&window.document(), &Document::pointRead);
     window.document().select(5);
     window.document().select(-1);
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
     QCoreApplication::processEvents();
     QCOMPARE(read.size(), 0);
     window.document().select(6);
     window.document().select(7);
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
     QCoreApplication::processEvents();
     QCOMPARE(read.size(), 1);  // of the last alone
   }

@@ -58,7 +58,7 @@ class QualityPageTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void theFrontIsWhatNothingMeasuredBeatsInBoth() {

@@ -88,7 +88,7 @@ class ReplayPageTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void withoutWalksThePageSaysHowTheyAreRecorded() {

@@ -72,7 +72,7 @@ class SavingTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void everyViewOfEveryPageIsSavedInThreeFormsThatSayWhereTheyComeFrom() {

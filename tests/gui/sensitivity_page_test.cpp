@@ -55,7 +55,7 @@ class SensitivityPageTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   void eachKnobTurnsWhatItNamesAndNothingIsTakenForMeasured() {

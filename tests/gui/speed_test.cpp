@@ -139,7 +139,7 @@ class SpeedTest : public QObject {
  private Q_SLOTS:
   void initTestCase() { theme::apply(*qApp); }
   void cleanup() {
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
     window_.reset();
   }
 

@@ -62,7 +62,7 @@ class StepPageTest : public QObject {
 
   void cleanupTestCase() {
     window_.reset();
-    QThreadPool::globalInstance()->waitForDone();
+    job_pool().waitForDone();
   }
 
   // Of the geometries of eight billion weights the names of launches alone are stored.

@@ -36,7 +36,7 @@ class TableColumnsTest : public QObject {
 
  private Q_SLOTS:
   void initTestCase() { theme::apply(*qApp); }
-  void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
+  void cleanupTestCase() { job_pool().waitForDone(); }
 
   // What stands left of a mark, and what right of it, is painted at the same place in every row.
   void decimalMarksStandUnderEachOther() {
