@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "engine/io/shipped_data.h"
+#include "gui/models/step_list.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -83,6 +84,7 @@ void derive(Snapshot& snapshot) {
   }
   snapshot.word_order = alphabetic_order(snapshot.words);
   snapshot.values = PointValues(snapshot);
+  snapshot.steps = timed_steps(snapshot);
 }
 
 SnapshotPtr read_snapshot(const QString& path) {

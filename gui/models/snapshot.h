@@ -33,13 +33,14 @@ struct Snapshot {
   std::vector<QString> words;            // of overview.words
   std::vector<std::int32_t> word_order;  // [word] = its place in alphabetic order
   PointValues values;                    // of overview.points
+  std::vector<std::int32_t> steps;       // timed_steps
 
   const db::StoredRun* run(std::int64_t run_id) const;
   const QString& word(std::int32_t index) const { return words[static_cast<std::size_t>(index)]; }
 };
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
-// Fills in what follows from the overview: words, their order, values.
+// Fills in what follows from the overview: words, their order, values, steps.
 void derive(Snapshot& snapshot);
 // Throws Error.
 SnapshotPtr read_snapshot(const QString& path);

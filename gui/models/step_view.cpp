@@ -1,16 +1,12 @@
 #include "gui/models/step_view.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <tuple>
 
 #include "engine/analyse/fit/statistics.h"
 #include "engine/measure/sweep/machine_figures.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
-#include "model/words/error.h"
-#include "model/words/llm_shape.h"
 
 namespace versieve::gui {
 namespace {
@@ -122,16 +118,6 @@ TreeSharing sharing_of(const db::Store& store, const PointKey& key) {
   return sharing;
 }
 
-// "nsa-8b", "nsa-8b:v32000"; else a trained pair's name.
-bool is_geometry(const QString& model) {
-  try {
-    named_llm_shape(model.section(':', 0, 0).toStdString());
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 StepViewPtr read_view(const QString& path, std::int64_t first, std::int64_t second,
                       const std::string& device) {
   const db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kReadOnly);
@@ -240,6 +226,11 @@ QString launch_text(const StepLaunch& launch, const MachineRoofs& roofs) {
   return lines.join('\n');
 }
 
+const std::vector<std::int32_t>& StepReader::steps() const {
+  static const std::vector<std::int32_t> none;
+  return document_.snapshot() ? document_.snapshot()->steps : none;
+}
+
 StepReader::StepReader(Document& document, QObject* parent) : QObject(parent), document_(document) {
   connect(&document, &Document::loaded, this, &StepReader::list);
 }
@@ -252,32 +243,9 @@ QString StepReader::title(int point) const {
 }
 
 void StepReader::list() {
-  steps_.clear();
   view_.reset();
   sentence_.clear();
-  const Snapshot& snapshot = *document_.snapshot();
-  for (std::size_t i = 0; i < snapshot.overview.points.size(); ++i) {
-    const db::PointOverview& point = snapshot.overview.points[i];
-    const bool has_launches = point.predicted_dram_bytes.value_or(0.0) > 0.0;
-    if (point.workload == WorkloadKind::kStep && point.median_ns && has_launches) {
-      steps_.push_back(static_cast<int>(i));
-    }
-  }
-  std::map<std::int32_t, bool> geometries;  // by the model's word
-  for (const int at : steps_) {
-    const std::int32_t model = snapshot.overview.points[static_cast<std::size_t>(at)].model;
-    if (!geometries.contains(model)) {
-      geometries[model] = is_geometry(snapshot.word(model));
-    }
-  }
-  const auto group = [&](int at) {
-    const db::PointOverview& point = snapshot.overview.points[static_cast<std::size_t>(at)];
-    return std::make_tuple(geometries.at(point.model), !point.dram_bytes,
-                           snapshot.word(point.model), point.context_len,
-                           snapshot.word(point.strategy));
-  };
-  std::stable_sort(steps_.begin(), steps_.end(), [&](int a, int b) { return group(a) < group(b); });
-  if (steps_.empty()) {
+  if (steps().empty()) {
     sentence_ =
         tr("this database holds no timed step with its launches: versieve profile --sweep "
            "pair measures some");

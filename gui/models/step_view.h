@@ -75,9 +75,7 @@ class StepReader : public QObject {
  public:
   explicit StepReader(Document& document, QObject* parent = nullptr);
 
-  // Indices into the overview's points: whole steps that were timed, those of trained pairs first,
-  // of one model those that were counted.
-  const std::vector<int>& steps() const { return steps_; }
+  const std::vector<std::int32_t>& steps() const;  // the snapshot's
   QString title(int point) const;
   // The second may be -1: none.
   void show(int first, int second);
@@ -94,7 +92,6 @@ class StepReader : public QObject {
   void list();
 
   Document& document_;
-  std::vector<int> steps_;
   StepViewPtr view_;
   QString sentence_;
   Job job_;

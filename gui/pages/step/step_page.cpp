@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kSaidLines = 2;
 constexpr int kChars = 30;  // of a choice
+// Of hundreds of thousands of steps the others are chosen where points are selected.
+constexpr int kMostListed = 1000;
 
 }  // namespace
 
@@ -90,7 +92,10 @@ void StepPage::list_steps() {
   first_->clear();
   second_->clear();
   second_->addItem(tr("nothing"), -1);
-  for (const int point : reader_->steps()) {
+  for (const std::int32_t point : reader_->steps()) {
+    if (first_->count() == kMostListed) {
+      break;
+    }
     first_->addItem(reader_->title(point), point);
     second_->addItem(reader_->title(point), point);
   }
@@ -99,9 +104,12 @@ void StepPage::list_steps() {
 
 // The point that is selected elsewhere, where it is a step.
 void StepPage::follow(int point) {
-  const int at = point < 0 ? -1 : first_->findData(point);
-  if (at >= 0) {
-    first_->setCurrentIndex(at);
+  const std::vector<std::int32_t>& steps = reader_->steps();
+  if (point >= 0 && std::find(steps.begin(), steps.end(), point) != steps.end()) {
+    if (first_->findData(point) < 0) {
+      first_->addItem(reader_->title(point), point);
+    }
+    first_->setCurrentIndex(first_->findData(point));
   }
   if (isVisible()) {
     ask();
