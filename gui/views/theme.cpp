@@ -136,10 +136,12 @@ QColor category(int index) {
 }
 
 void apply(QApplication& application, Shade shade) {
-  QApplication::setStyle(QStyleFactory::create("Fusion"));
-  QFont font("DejaVu Sans");
-  font.setPixelSize(kTextPixels);
-  QApplication::setFont(font);
+  if (application.styleSheet().isEmpty()) {  // other colours leave the style and the font
+    QApplication::setStyle(QStyleFactory::create("Fusion"));
+    QFont font("DejaVu Sans");
+    font.setPixelSize(kTextPixels);
+    QApplication::setFont(font);
+  }
   QApplication::setPalette(palette_of(colors_of(shade)));
   application.setStyleSheet(colored(kSheet, colors_of(shade)));
 }
