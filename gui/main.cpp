@@ -1,11 +1,11 @@
 // The desktop app: `versieve-gui [database]`; with --screenshot it draws one page into a PNG file,
 // without a display, and ends.
 #include <QApplication>
+#include <QBuffer>
 #include <QCommandLineParser>
 #include <QElapsedTimer>
 #include <QLocale>
 #include <QRegularExpression>
-#include <QSaveFile>
 #include <QTimer>
 #include <clocale>
 #include <cstdio>
@@ -16,6 +16,7 @@
 
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/fit/stored_fit.h"
+#include "engine/io/atomic_file.h"
 #include "gui/display.h"
 #include "gui/models/jobs.h"
 #include "gui/models/preferences.h"
@@ -45,14 +46,17 @@ int exit_with(ExitCode code, const QString& sentence) {
 }
 
 // Whole or not at all.
-bool save_png(const QPixmap& picture, const QString& path) {
-  QSaveFile file(path);
-  return file.open(QIODevice::WriteOnly) && picture.save(&file, "PNG") && file.commit();
-}
-
 void take_screenshot(Window& window, const QString& path) {
-  const bool saved = save_png(window.grab(), path);
-  QApplication::exit(saved ? 0 : exit_with(ExitCode::kEnvironment, path + " cannot be written"));
+  QByteArray bytes;
+  QBuffer buffer(&bytes);
+  buffer.open(QIODevice::WriteOnly);
+  window.grab().save(&buffer, "PNG");
+  try {
+    versieve::engine::write_file_atomically(path.toStdString(), bytes.toStdString());
+    QApplication::exit(0);
+  } catch (const Error& error) {
+    QApplication::exit(exit_with(error.code(), QString::fromUtf8(error.what())));
+  }
 }
 
 // Pictures of what rests on the fit wait for the plan.

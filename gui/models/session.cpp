@@ -4,8 +4,8 @@
 #include <QFile>
 #include <QFileInfo>
 #include <QJsonDocument>
-#include <QSaveFile>
 
+#include "engine/io/atomic_file.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -54,11 +54,7 @@ void write_session(const QString& path, const Session& session) {
                           {"page", session.page},
                           {"values", session.values}};
   QDir().mkpath(QFileInfo(path).absolutePath());
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || file.write(QJsonDocument(whole).toJson()) < 0 ||
-      !file.commit()) {
-    throw Error(ExitCode::kEnvironment, path.toStdString() + " cannot be written");
-  }
+  engine::write_file_atomically(path.toStdString(), QJsonDocument(whole).toJson().toStdString());
 }
 
 }  // namespace versieve::gui

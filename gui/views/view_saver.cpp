@@ -12,9 +12,9 @@
 #include <QMenu>
 #include <QMimeData>
 #include <QPainter>
-#include <QSaveFile>
 #include <QTableView>
 
+#include "engine/io/atomic_file.h"
 #include "gui/models/plain_words.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/saved_view.h"
@@ -22,7 +22,6 @@
 #include "gui/views/svg_picture.h"
 #include "gui/views/table.h"
 #include "gui/views/theme.h"
-#include "model/words/error.h"
 
 namespace versieve::gui {
 namespace {
@@ -74,15 +73,6 @@ BytesOf svg_of(QWidget& view) {
   return [drawing = drawing_of(view)](const QStringList& lines) {
     return drawing->file(lines.value(1), lines.join('\n'));
   };
-}
-
-// Whole or not at all.
-void write_whole(const QString& path, const QByteArray& bytes) {
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.commit()) {
-    throw Error(ExitCode::kEnvironment,
-                (path + " cannot be written: " + file.errorString()).toStdString());
-  }
 }
 
 }  // namespace
@@ -211,7 +201,8 @@ void ViewSaver::save(QWidget& view, const QString& path) {
   }
   save_job_.start<bool>(
       [bytes, path, provenance = provenance_of_view(view)] {
-        write_whole(path, bytes(lines_of(provenance)));
+        engine::write_file_atomically(path.toStdString(),
+                                      bytes(lines_of(provenance)).toStdString());
         return true;
       },
       [this, path](bool) { Q_EMIT written(path); },
