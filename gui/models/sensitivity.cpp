@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
+#include "model/plan/candidate_prices.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/memory_need.h"
 #include "model/plan/tuple_pricer.h"
@@ -15,9 +18,9 @@ namespace versieve::gui {
 namespace {
 
 constexpr double kNear = 0.97;  // of the winner's rate: candidates come so near somewhere
-// Only each fourth machine of the map is priced with all candidates, those between with the winners
+// Only each eighth machine of the map is priced with all candidates, those between with the winners
 // around them.
-constexpr int kCoarse = 4;
+constexpr int kCoarse = 8;
 static_assert((kMapSide - 1) % kCoarse == 0);
 constexpr std::int64_t kShortestContext = 512;  // of an axis of contexts
 constexpr int kBisections = 12;                 // of a border between two cells
@@ -56,14 +59,11 @@ class Bench {
   void find_candidates(const std::vector<Situation>& situations) {
     const std::vector<Strategy> leading = leading_in(situations);
     std::vector<bool> is_near(leading.size(), false);
-    std::string note;
     for (const Situation& situation : situations) {
-      const Pricer pricer = pricer_of(situation);
+      const auto rate_of = rates_in(situation);
       std::vector<double> rates;
       for (const Strategy& strategy : leading) {
-        rates.push_back(fits(strategy, situation)
-                            ? pricer.evaluate(strategy, situation.range, note).throughput
-                            : 0.0);
+        rates.push_back(rate_of(strategy));
       }
       const double best = rates.empty() ? 0.0 : *std::max_element(rates.begin(), rates.end());
       for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -82,16 +82,13 @@ class Bench {
   Winner winner_in(const Situation& situation) const { return winner_among(all_, situation); }
   // REQUIRES: ascending; -1 is none of them.
   Winner winner_among(const std::vector<int>& candidates, const Situation& situation) const {
-    const Pricer pricer = pricer_of(situation);
+    const auto rate_of = rates_in(situation);
     Winner best;
-    std::string note;
     for (const int i : candidates) {
-      if (i < 0 || !fits(strategies_[static_cast<std::size_t>(i)], situation)) {
+      if (i < 0) {
         continue;
       }
-      const double rate =
-          pricer.evaluate(strategies_[static_cast<std::size_t>(i)], situation.range, note)
-              .throughput;
+      const double rate = rate_of(strategies_[static_cast<std::size_t>(i)]);
       if (rate > best.rate) {
         best = {i, rate};
       }
@@ -100,9 +97,24 @@ class Bench {
   }
 
  private:
-  Pricer pricer_of(const Situation& situation) const {
-    return {fit_,        situation.machine, plan_.target(),
-            plan_.draft, kUsualRequests,    situation.requests};
+  CandidatePrices& prices_of(const ContextBucket& range) const {
+    return prices_.try_emplace({range.low, range.high}, fit_, plan_.target(), plan_.draft, range)
+        .first->second;
+  }
+  // Tokens a second of a strategy, 0 where it does not fit. Outlives neither of the two.
+  std::function<double(const Strategy&)> rates_in(const Situation& situation) const {
+    if (situation.requests == 1) {
+      return [&prices = prices_of(situation.range), &situation](const Strategy& strategy) {
+        return prices.throughput(strategy, situation.machine);
+      };
+    }
+    return [this, &situation,
+            pricer = Pricer(fit_, situation.machine, plan_.target(), plan_.draft, kUsualRequests,
+                            situation.requests)](const Strategy& strategy) {
+      std::string note;
+      return fits(strategy, situation) ? pricer.evaluate(strategy, situation.range, note).throughput
+                                       : 0.0;
+    };
   }
   // One request is not held to the memory.
   bool fits(const Strategy& strategy, const Situation& situation) const {
@@ -162,6 +174,8 @@ class Bench {
   const SensitivityQuestion& question_;
   const Plan& plan_;
   FittedModel fit_;
+  // By the ends of a range of contexts; each composes what it is asked for first.
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, CandidatePrices> prices_;
   std::vector<Strategy> strategies_;
   std::vector<int> all_;  // their places
 };

@@ -51,7 +51,7 @@ HardwareSpec turned(HardwareSpec machine, Knob knob, double factor);
 // be planned; the tornado shows half and twice.
 inline constexpr double kMapReach = 4.0;
 inline constexpr double kTornadoReach = 2.0;
-inline constexpr int kMapSide = 25;  // cells; odd, so that the machine itself is one
+inline constexpr int kMapSide = 65;  // cells; odd, so that the machine itself is one
 // Of the map's column or row: that knob of the situation at `across`, 0 to 1, of its reach.
 Situation placed(Situation situation, Knob knob, double across);
 // The column or row that the situation itself is, or lies next to.
