@@ -47,7 +47,6 @@ StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
   for (const std::int64_t context : contexts_) {
     window_of_.push_back(index_in(windows_, std::min(draft.window, context)));
     overlap_.push_back(accepted_overlap(fit_.acceptance, context - 1, context));
-    add_accepted(context);
     for (const Attention& attention : attentions_) {
       const StepShape shape = shape_of({}, attention, context, draft);
       refresh_factor_.push_back(
@@ -55,6 +54,13 @@ StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
       reuse_factor_.push_back(
           std::exp(fit_.attention_time.at(attention_regime(shape, true, false))));
     }
+  }
+}
+
+void StrategySpace::add_yields() {
+  accepted_.clear();
+  for (const std::int64_t context : contexts_) {
+    add_accepted(context);
   }
 }
 

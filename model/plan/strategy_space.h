@@ -39,8 +39,10 @@ class StrategySpace {
   // With another draft of the same window than the pair's own, or than usual_draft says.
   Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
   double time_us(const Times& times, std::int64_t tuple) const;
-  // Accepted tokens a second, of all requests, of tuples first, first + 1, ... Independent ranges
-  // may be evaluated side by side.
+  // What tuples yield, which times do not need: worked out once for every machine.
+  void add_yields();
+  // REQUIRES: add_yields. Accepted tokens a second, of all requests, of tuples first, first + 1,
+  // ... Independent ranges may be evaluated side by side.
   void evaluate(const Times& times, std::int64_t first, std::span<float> throughput) const;
 
  private:

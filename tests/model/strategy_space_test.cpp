@@ -28,7 +28,8 @@ TEST_CASE("a tuple's time by parts is the time of its step") {
           .at};
   slow.weights = {0.4};
   fit.attention_time.families = {slow};
-  const StrategySpace space(fit, target(), {2048, 8192});
+  StrategySpace space(fit, target(), {2048, 8192});
+  space.add_yields();
   const HardwareSpec& h200 = hardware_by_key("h200-sxm");
   const StrategySpace::Times times = space.times_on(h200);
   std::vector<float> throughput(static_cast<std::size_t>(space.size()));

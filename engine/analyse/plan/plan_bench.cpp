@@ -76,7 +76,10 @@ PlanBench bench_plan(const FittedModel& fit, const PlanBenchOptions& options) {
   PlanBench out{.threads = options.threads};
   std::optional<StrategySpace> space;
   const std::vector<std::int64_t> contexts = contexts_for(options.tuples, target);
-  out.build_ms = milliseconds([&] { space.emplace(fit, target, contexts); });
+  out.build_ms = milliseconds([&] {
+    space.emplace(fit, target, contexts);
+    space->add_yields();
+  });
   out.tuples = space->size();
   out.contexts = static_cast<std::int64_t>(contexts.size());
   std::vector<float> throughput(static_cast<std::size_t>(space->size()));
