@@ -48,7 +48,8 @@ int marked_pixels(const QImage& picture, const QPointF& place, int reach) {
 // Measured points of a database.
 std::int64_t ok_points_in(const QString& path) {
   std::int64_t points = 0;
-  for (const db::StoredRun& run : read_snapshot(path)->runs) {
+  const SnapshotPtr snapshot = read_snapshot(path);
+  for (const db::StoredRun& run : snapshot->runs) {
     points += run.ok_count;
   }
   return points;

@@ -64,6 +64,7 @@ class ComparePageTest : public QObject {
     window_ = std::make_unique<Window>();
     window_->resize(1280, 800);
     window_->show();
+    watch_models(*window_);
     QVERIFY(window_->showPage("compare"));
   }
 

@@ -28,8 +28,7 @@ class GoldenTest : public QObject {
     return !window_->plannerPage().planner().isBusy() &&
            !window_->replayPage().replayer().isBusy() &&
            !window_->sensitivityPage().model().isBusy() &&
-           !window_->comparePage().comparer().isBusy() &&
-           job_pool().activeThreadCount() == 0;
+           !window_->comparePage().comparer().isBusy() && job_pool().activeThreadCount() == 0;
   }
 
   // Two pictures alike, and nobody at work in between.

@@ -15,6 +15,7 @@
 #include "gui/pages/measure/measure_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/theme.h"
+#include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -26,6 +27,7 @@ class MeasurePageTest : public QObject {
  private:
   QTemporaryDir folder_;
   std::unique_ptr<Window> window_;
+  std::unique_ptr<UiWatch> watch_;
 
   MeasurePage& page() { return window_->measurePage(); }
 
@@ -56,9 +58,15 @@ class MeasurePageTest : public QObject {
     page().run().setProgram(VERSIEVE_BINARY_DIR "/bin/versieve");
     QVERIFY(window_->showPage("measure"));
     QVERIFY(page().isVisible());  // without a database too
+    watch_ = std::make_unique<UiWatch>();
   }
 
+  // Nothing of what was done held the window.
   void cleanup() {
+    const double held = watch_->longestMs();
+    qInfo("longest stretch of the UI thread %.1f ms", held);
+    QVERIFY2(held <= UiWatch::kMostMs, qPrintable(QString::number(held)));
+    watch_.reset();
     window_.reset();
     job_pool().waitForDone();
   }

@@ -108,6 +108,7 @@ class PlannerFlowTest : public QObject {
   }
 
   void threeMachinesAreRankedInOneTable() {
+    watch_models(*window_);
     QVERIFY(open(*window_, folder_.filePath("h100.db")));
     QVERIFY(window_->showPage("planner"));
     QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);

@@ -16,6 +16,7 @@
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/views/theme.h"
+#include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -67,6 +68,7 @@ class ReplayPageTest : public QObject {
   QTemporaryDir folder_;
   QString campaign_;
   std::unique_ptr<Window> window_;
+  std::unique_ptr<UiWatch> watch_;
 
   bool settled() {
     Replayer& replayer = window_->replayPage().replayer();
@@ -84,6 +86,16 @@ class ReplayPageTest : public QObject {
     write_synthetic_campaign(campaign_, false);
     window_ = std::make_unique<Window>();
     window_->show();
+  }
+
+  void init() { watch_ = std::make_unique<UiWatch>(); }
+
+  // Nothing of what was done held the window.
+  void cleanup() {
+    const double held = watch_->longestMs();
+    qInfo("longest stretch of the UI thread %.1f ms", held);
+    QVERIFY2(held <= UiWatch::kMostMs, qPrintable(QString::number(held)));
+    watch_.reset();
   }
 
   void cleanupTestCase() {

@@ -19,6 +19,7 @@
 #include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/views/theme.h"
 #include "model/plan/tuple_pricer.h"
+#include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -32,6 +33,12 @@ class SensitivityPageTest : public QObject {
   std::unique_ptr<Window> window_;
 
   SensitivityPage& page() { return window_->sensitivityPage(); }
+  // Nothing of what was done held the window.
+  static void check(UiWatch& watch) {
+    const double held = watch.longestMs();
+    qInfo("longest stretch of the UI thread %.1f ms", held);
+    QVERIFY2(held <= UiWatch::kMostMs, qPrintable(QString::number(held)));
+  }
   bool answered() { return page().model().answer() && !page().model().isBusy(); }
 
  private Q_SLOTS:
@@ -42,6 +49,7 @@ class SensitivityPageTest : public QObject {
     window_ = std::make_unique<Window>();
     window_->resize(1280, 800);
     window_->show();
+    UiWatch watch;
     QVERIFY(open(*window_, path));
     QElapsedTimer clock;
     window_->showPage("planner");
@@ -51,6 +59,7 @@ class SensitivityPageTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(answered(), kWaitMs);
     qInfo("bars and a map of %d machines in %lld ms", kMapSide * kMapSide,
           static_cast<long long>(clock.elapsed()));
+    check(watch);
   }
 
   void cleanupTestCase() {
@@ -136,6 +145,7 @@ class SensitivityPageTest : public QObject {
 
   void theMapIsReadByKeysAndByThePointer() {
     window_->activateWindow();
+    UiWatch watch;
     WinnerMap& map = page().map();
     map.setFocus();
     const Sensitivity& s = *page().model().answer();
@@ -152,6 +162,8 @@ class SensitivityPageTest : public QObject {
       QTest::keyClick(&map, Qt::Key_Left);
     }
     QCOMPARE(map.column(), 0);
+    QTest::qWait(20);
+    check(watch);
     const QImage picture = map.grab().toImage();
     const QPoint inside = map.cellRect(10, 10).center().toPoint();
     QCOMPARE(picture.pixelColor(inside), theme::category(s.at(10, 10).strategy));
@@ -265,6 +277,7 @@ class SensitivityPageTest : public QObject {
 
   void classRangeAndThePlannersKnobsAreAskedFor() {
     page().x().setCurrentIndex(page().x().findData(static_cast<int>(Knob::kBandwidth)));
+    UiWatch watch;
     page().precision().setCurrentIndex(
         page().precision().findData(static_cast<int>(PrecisionClass::kStrict)));
     page().bucket().setCurrentIndex(1);
@@ -277,6 +290,7 @@ class SensitivityPageTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->own.rate < before, kWaitMs);
     const Sensitivity& s = *page().model().answer();
     QVERIFY(std::fabs(s.x[kMapSide / 2] - 2.0) < 1e-9);
+    check(watch);
   }
 };
 

@@ -1,6 +1,4 @@
-// How fast the window is with a hundred thousand and a million points, on two cores: each figure is
-// printed beside its budget. Where VERSIEVE_SPEED_SLACK is set, budgets are so many times as wide:
-// the check that always runs.
+// How fast the window is with a hundred thousand and a million points, on two cores.
 #include <QElapsedTimer>
 #include <QMouseEvent>
 #include <QTableView>
@@ -9,13 +7,13 @@
 #include <QThreadPool>
 #include <QWheelEvent>
 #include <algorithm>
-#include <ctime>
 
 #include "gui/models/point_column.h"
 #include "gui/models/point_filter.h"
 #include "gui/pages/explore/explore_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/theme.h"
+#include "tests/gui/budget.h"
 #include "tests/gui/many_points.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
@@ -24,19 +22,6 @@ using namespace versieve;
 using namespace versieve::gui;
 
 namespace {
-
-// Of this thread's processor time: what else the machine does is not the window's fault.
-double thread_ms() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
-}
-
-double slack() {
-  bool is_set = false;
-  const double slack = qEnvironmentVariable("VERSIEVE_SPEED_SLACK").toDouble(&is_set);
-  return is_set ? slack : 1.0;
-}
 
 // The middle one of several turns.
 template <typename Turn>
@@ -49,11 +34,6 @@ double median_ms(int count, Turn turn) {
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
-}
-
-bool within(const char* what, double ms, double budget) {
-  qInfo("%-58s %8.1f ms, budget %.0f", what, ms, budget);
-  return ms <= budget * slack();
 }
 
 void move(QWidget& widget, const QPointF& at) {
@@ -186,8 +166,11 @@ class SpeedTest : public QObject {
 
   // What a user does with a million points one after another; nothing holds the window up.
   void nothingBlocksTheWindowAtAMillion() {
-    show(1'000'000);
+    show(1'000);
+    const SnapshotPtr million = many_points(1'000'000);
     UiWatch watch;
+    document().accept(million);
+    settle();
     document().setFilter("system=NSA");
     QTest::qWait(200);
     document().setFilter("");
@@ -218,16 +201,19 @@ class SpeedTest : public QObject {
     const double begin = thread_ms();
     const SnapshotPtr read = read_snapshot(path);
     qInfo("of it reading and columns, this thread's time %.0f ms", thread_ms() - begin);
-    double best = 1e9;
+    double best = 1e9, best_wall = 1e9;
     for (int i = 0; i < 3; ++i) {
       QElapsedTimer wall;
       wall.start();
+      const double started = process_ms();
       QVERIFY(open(*window_, path));
       settle();
-      best = std::min(best, 1e-6 * static_cast<double>(wall.nsecsElapsed()));
+      best = std::min(best, process_ms() - started);
+      best_wall = std::min(best_wall, 1e-6 * static_cast<double>(wall.nsecsElapsed()));
     }
+    qInfo("%.0f ms by the clock", best_wall);
     QVERIFY(document().mask().size() >= 1'000'000);
-    QVERIFY(within("1 M points opened and drawn", best, 1500.0));
+    QVERIFY(within("1 M points opened and drawn, all threads", best, 1500.0));
   }
 };
 

@@ -9,13 +9,15 @@
 
 namespace versieve::gui {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr double kSanitized = 10.0;  // times as slow
+#else
+inline constexpr double kSanitized = 1.0;
+#endif
+
 class UiWatch {
  public:
-#ifdef __SANITIZE_ADDRESS__
-  static constexpr double kMostMs = 500.0;
-#else
-  static constexpr double kMostMs = 50.0;
-#endif
+  static constexpr double kMostMs = kSanitized * 50.0;
 
   UiWatch() {
     timer_.setInterval(1);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <QAbstractItemModel>
+#include <QAbstractItemModelTester>
 #include <QFile>
 #include <QSignalSpy>
+#include <QTableView>
 #include <QTemporaryDir>
 
 #include "gui/window.h"
@@ -48,6 +50,17 @@ inline bool open(Window& window, const QString& path) {
   QSignalSpy loaded(&window.document(), &Document::loaded);
   window.document().open(path);
   return loaded.wait(kWaitMs);
+}
+
+// Whether the models of all tables keep what models promise, as long as the window is there. Takes
+// its time on the UI thread.
+inline void watch_models(Window& window) {
+  for (const QTableView* table : window.findChildren<QTableView*>()) {
+    if (table->model() != nullptr) {
+      new QAbstractItemModelTester(table->model(),
+                                   QAbstractItemModelTester::FailureReportingMode::QtTest, &window);
+    }
+  }
 }
 
 inline QString cell(const QAbstractItemModel& model, int row, int column) {

@@ -1,0 +1,114 @@
+// How fast the planner's pages are on the shipped measurements, on two cores: the plan with a kept
+// fit, each turn of a knob, the map of machines. The processor's time of all threads, so that other
+// programs do not count; the clock's is printed beside it.
+#include <QElapsedTimer>
+#include <QTemporaryDir>
+#include <QTest>
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "gui/pages/planner_page.h"
+#include "gui/pages/sensitivity/sensitivity_page.h"
+#include "gui/views/theme.h"
+#include "model/plan/strategy_space.h"
+#include "tests/gui/budget.h"
+#include "tests/gui/ui_watch.h"
+#include "tests/gui/window_case.h"
+
+using namespace versieve;
+using namespace versieve::gui;
+
+class PlannerSpeedTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  QString path_;
+  std::unique_ptr<Window> window_;
+
+  Planner& planner() { return window_->plannerPage().planner(); }
+  bool planned() { return planner().plan() && !planner().isBusy(); }
+  bool mapped() {
+    SensitivityModel& model = window_->sensitivityPage().model();
+    return model.answer() && !model.isBusy() && model.answer()->question.plan == planner().plan();
+  }
+
+  void show() {
+    window_ = std::make_unique<Window>();
+    window_->resize(1280, 800);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    theme::apply(*qApp);
+    QVERIFY(copy_shipped("h100.db", folder_));
+    path_ = folder_.filePath("h100.db");
+    show();  // the fit is made, where none was kept
+    QVERIFY(open(*window_, path_));
+    QVERIFY(window_->showPage("planner"));
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
+  }
+
+  void cleanupTestCase() {
+    window_.reset();
+    job_pool().waitForDone();
+  }
+
+  void thePlannerOpens() {
+    std::vector<double> times;
+    for (int i = 0; i < 3; ++i) {
+      show();
+      QElapsedTimer wall;
+      wall.start();
+      const double begin = process_ms();
+      QVERIFY(window_->showPage("planner"));
+      QVERIFY(open(*window_, path_));
+      QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+      (void)window_->grab();
+      times.push_back(process_ms() - begin);
+      qInfo("%lld ms by the clock", static_cast<long long>(wall.elapsed()));
+    }
+    QVERIFY(within("planner page of the shipped database",
+                   *std::min_element(times.begin(), times.end()), 1000.0));
+  }
+
+  // A tuple is a strategy at one of the contexts at which a range is priced.
+  void aTurnOfAKnobRanksAllTuplesAnew() {
+    UiWatch watch;
+    const PlanTable& table = planner().plan()->chosen;
+    const double tuples = static_cast<double>(table.runnable) *
+                          static_cast<double>(table.buckets.size()) *
+                          static_cast<double>(kBucketSamples);
+    std::vector<double> times;
+    for (int i = 0; i < 7; ++i) {
+      const double begin = process_ms();
+      window_->plannerPage().setBandwidth(2.0 + 0.5 * i);
+      QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+      QTest::qWait(0);  // painted
+      times.push_back(process_ms() - begin);
+    }
+    std::sort(times.begin(), times.end());
+    qInfo("%.0f tuples, %.0f ms a million", tuples, 1e6 * times[times.size() / 2] / tuples);
+    QVERIFY(within("a knob's turn ranked and drawn, all threads", times[times.size() / 2], 200.0));
+    QVERIFY(within("longest stretch of the UI thread", watch.longestMs(), UiWatch::kMostMs));
+  }
+
+  void aMapOfMachinesIsDrawn() {
+    QElapsedTimer wall;
+    wall.start();
+    const double begin = process_ms();
+    QVERIFY(window_->showPage("sensitivity"));
+    QTRY_VERIFY_WITH_TIMEOUT(mapped(), kWaitMs);
+    (void)window_->grab();
+    const double ms = process_ms() - begin;
+    qInfo("%lld ms by the clock", static_cast<long long>(wall.elapsed()));
+    QVERIFY(kMapSide >= 64);
+    QVERIFY(within("bars and a map of 64 x 64 machines", ms, 1000.0));
+  }
+};
+
+QTEST_MAIN(PlannerSpeedTest)
+#include "planner_speed_test.moc"
