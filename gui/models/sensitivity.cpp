@@ -101,11 +101,14 @@ class Bench {
     return prices_.try_emplace({range.low, range.high}, fit_, plan_.target(), plan_.draft, range)
         .first->second;
   }
-  // Tokens a second of a strategy, 0 where it does not fit. Outlives neither of the two.
+  // Tokens a second of a strategy, 0 where it does not fit. Outlives neither of the two. What
+  // measured steps of many requests say is not a matter of launches alone.
   std::function<double(const Strategy&)> rates_in(const Situation& situation) const {
-    if (situation.requests == 1) {
-      return [&prices = prices_of(situation.range), &situation](const Strategy& strategy) {
-        return prices.throughput(strategy, situation.machine);
+    if (situation.requests == 1 || fit_.batch.points == 0) {
+      return [this, &prices = prices_of(situation.range), &situation](const Strategy& strategy) {
+        return fits(strategy, situation)
+                   ? prices.throughput(strategy, situation.machine, situation.requests)
+                   : 0.0;
       };
     }
     return [this, &situation,

@@ -12,6 +12,7 @@ CandidatePrices::CandidatePrices(const FittedModel& fit, const LlmShape& target,
 double CandidatePrices::throughput(const Strategy& strategy, const HardwareSpec& machine,
                                    std::int64_t concurrency) {
   VERSIEVE_ASSERT(machine.key != fit_.hardware_key, "measured steps would correct it");
+  VERSIEVE_ASSERT(concurrency == 1 || fit_.batch.points == 0, "measured batches would correct it");
   const Candidate& priced = candidate(strategy, concurrency);
   const HardwareSpec hardware = fit_.priced_on(machine);
   StepSum sum({hardware, parameters_, fit_.conditions});

@@ -20,7 +20,8 @@ class CandidatePrices {
                   const ContextBucket& bucket);
 
   // Tokens a second of `concurrency` requests at once, as Pricer::evaluate says it.
-  // REQUIRES: not the machine of the fit, whose measured steps correct what is predicted.
+  // REQUIRES: not the machine of the fit, whose measured steps correct what is predicted; of
+  // several requests no measured ones (FittedModel::batch), which do so too.
   double throughput(const Strategy& strategy, const HardwareSpec& machine,
                     std::int64_t concurrency = 1);
 
