@@ -228,7 +228,7 @@ TEST_CASE("a bound between tokens leaves out what may not keep it, and says wher
 TEST_CASE("kinds of draft switch where the next one yields more") {
   const FittedModel fit = fitted_to_products();
   const LlmShape target = named_llm_shape("nsa-1b");
-  const PlanOptions options = strict_options({1, 16, 256});
+  const PlanOptions options = strict_options({1, 16, 512});
   const PlanTable table = plan(fit, hardware_by_key("h200-sxm"), target, options);
   REQUIRE(table.switches.size() == 2);
   CHECK(draft_kind_of(table.switches[0].from) == DraftKind::kTree);
