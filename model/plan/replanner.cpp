@@ -213,7 +213,7 @@ Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Strategy& s
   const AcceptedTokens& accepted = frame.accepted[static_cast<std::size_t>(tuple.yield)];
   const double tokens = static_cast<double>(kBucketSamples * frame.batch.requests) * accepted.mean;
   const double time_error =
-      std::hypot(frame.log_error, frame.pricer.batch_error(strategy.draft.nodes));
+      frame.pricer.with_batch_error(frame.log_error, strategy.draft.nodes, target_.attention, true);
   Ranked out{.rate = tokens / us,
              .half_width = kNinety * std::hypot(accepted.log_error, time_error),
              .tuple = &tuple};
