@@ -105,10 +105,11 @@ class Bench {
   // measured steps of many requests say is not a matter of launches alone.
   std::function<double(const Strategy&)> rates_in(const Situation& situation) const {
     if (situation.requests == 1 || fit_.batch.points == 0) {
-      return [this, &prices = prices_of(situation.range), &situation](const Strategy& strategy) {
-        return fits(strategy, situation)
-                   ? prices.throughput(strategy, situation.machine, situation.requests)
-                   : 0.0;
+      CandidatePrices& prices = prices_of(situation.range);
+      return [this, &prices, &situation,
+              machine = prices.on(situation.machine)](const Strategy& strategy) {
+        return fits(strategy, situation) ? prices.throughput(strategy, machine, situation.requests)
+                                         : 0.0;
       };
     }
     return [this, &situation,
@@ -255,6 +256,7 @@ void fill_map(const Bench& bench, Sensitivity& out) {
     }
   }
   for (int row = 0; row < kMapSide; ++row) {
+    const Situation in_row = placed(own, out.question.y, across_at(row));
     for (int column = 0; column < kMapSide; ++column) {
       if (row % kCoarse == 0 && column % kCoarse == 0) {
         continue;
@@ -266,7 +268,8 @@ void fill_map(const Bench& bench, Sensitivity& out) {
           around.insert(cell(x, y).strategy);
         }
       }
-      cell(column, row) = bench.winner_among({around.begin(), around.end()}, at(column, row));
+      cell(column, row) = bench.winner_among({around.begin(), around.end()},
+                                             placed(in_row, out.question.x, across_at(column)));
     }
   }
 }

@@ -9,13 +9,18 @@ CandidatePrices::CandidatePrices(const FittedModel& fit, const LlmShape& target,
                                  const DraftShape& draft, const ContextBucket& bucket)
     : fit_(fit), target_(target), draft_(draft), bucket_(bucket), parameters_(fit.parameters()) {}
 
-double CandidatePrices::throughput(const Strategy& strategy, const HardwareSpec& machine,
-                                   std::int64_t concurrency) {
+CandidatePrices::Machine CandidatePrices::on(const HardwareSpec& machine) const {
   VERSIEVE_ASSERT(machine.key != fit_.hardware_key, "measured steps would correct it");
+  Machine out;
+  out.hardware_ = fit_.priced_on(machine);
+  return out;
+}
+
+double CandidatePrices::throughput(const Strategy& strategy, const Machine& machine,
+                                   std::int64_t concurrency) {
   VERSIEVE_ASSERT(concurrency == 1 || fit_.batch.points == 0, "measured batches would correct it");
   const Candidate& priced = candidate(strategy, concurrency);
-  const HardwareSpec hardware = fit_.priced_on(machine);
-  StepSum sum({hardware, parameters_, fit_.conditions});
+  StepSum sum({machine.hardware_, parameters_, fit_.conditions});
   for (const Launches& launches : priced.launches) {
     sum.take(launches.work, launches.weight, launches.factor);
   }

@@ -23,7 +23,17 @@ class CandidatePrices {
   // REQUIRES: not the machine of the fit, whose measured steps correct what is predicted; of
   // several requests no measured ones (FittedModel::batch), which do so too.
   double throughput(const Strategy& strategy, const HardwareSpec& machine,
-                    std::int64_t concurrency = 1);
+                    std::int64_t concurrency = 1) {
+    return throughput(strategy, on(machine), concurrency);
+  }
+
+  // A machine as the fit prices it, for several strategies.
+  class Machine {
+    friend class CandidatePrices;
+    HardwareSpec hardware_;
+  };
+  Machine on(const HardwareSpec& machine) const;
+  double throughput(const Strategy& strategy, const Machine& machine, std::int64_t concurrency = 1);
 
  private:
   struct Launches {

@@ -175,7 +175,7 @@ std::string batch_text(const FittedModel& fit, AttentionKind target) {
       "number of requests the fit had not seen lay within %.1f %%; beyond %lld requests or %lld "
       "nodes in all a standard error of %.2f in log comes on top for each doubling (an assumption)",
       static_cast<long long>(batch.points),
-      batch.launch == LaunchMode::kGraph ? "recorded" : "led by the host",
+      batch.launch == LaunchMode::kGraph ? "recorded" : "its host leading them",
       100.0 * std::expm1(batch.log_latency), static_cast<long long>(batch.most_requests),
       static_cast<long long>(batch.most_rows), kRowsLogError);
   return text;

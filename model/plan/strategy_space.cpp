@@ -220,6 +220,7 @@ double StrategySpace::time_us(const Times& times, std::int64_t tuple) const {
 
 void StrategySpace::evaluate(const Times& times, std::int64_t first,
                              std::span<float> throughput) const {
+  VERSIEVE_ASSERT(std::ssize(accepted_) == size(), "what tuples yield was worked out");
   VERSIEVE_ASSERT(first >= 0 && first + static_cast<std::int64_t>(throughput.size()) <= size(),
                   "the tuples exist");
   const std::size_t count = strategies_.size();

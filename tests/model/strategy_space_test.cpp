@@ -54,7 +54,8 @@ TEST_CASE("a step of several requests costs by parts what it costs as a step") {
   FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
   fit.conditions.launch = LaunchMode::kGraph;
   constexpr std::int64_t kRequests = 16;
-  const StrategySpace space(fit, target(), {8192}, default_schedules(), {}, kRequests);
+  StrategySpace space(fit, target(), {8192}, default_schedules(), {}, kRequests);
+  space.add_yields();
   const HardwareSpec& h200 = hardware_by_key("h200-sxm");
   const StrategySpace::Times times = space.times_on(h200);
   std::vector<float> throughput(static_cast<std::size_t>(space.size()));

@@ -141,9 +141,10 @@ std::string batches_text(const FitReport& r) {
   if (r.batches.empty()) {
     return {};
   }
-  std::string out = formatted(
-      "\nsteps of many requests, %s: %d points, by whole numbers of requests left out\n",
-      b.launch == LaunchMode::kGraph ? "recorded" : "led by the host", static_cast<int>(b.points));
+  std::string out =
+      formatted("\nsteps of many requests, %s: %d points, by whole numbers of requests left out\n",
+                b.launch == LaunchMode::kGraph ? "recorded" : "the engine's host leading them",
+                static_cast<int>(b.points));
   out += error_text("latency", r.batch_latency) + error_text("DRAM bytes", r.batch_dram) +
          error_text("terms alone", r.batch_closed_latency) + "  90 % intervals hold " +
          percent(r.batch_coverage_90) + "\n";

@@ -2,6 +2,7 @@
 // keys and compressed tokens go to the cache before its attention, which is that of pieces of the
 // prompt side by side, each over the cache as the pieces before leave it.
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "engine/run/model/target.h"
@@ -37,6 +38,8 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
   }
   const std::int64_t before = length();
   cache_.reserve(before + count);
+  // In powers of two: recordings name the rows, and prompts of about one length keep them.
+  ensure_rows(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count))));
   std::vector<SequencePart<T>> pieces;
   piece_caches_.clear();
   piece_caches_.reserve(static_cast<std::size_t>((count + kPieceNodes - 1) / kPieceNodes));
