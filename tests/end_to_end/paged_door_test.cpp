@@ -134,6 +134,9 @@ TEST_CASE("a table of pages that cannot be is refused by what is wrong with it")
   set.tensors["v_pages"].shape = {22 * 16, 2, 16};
   CHECK(contains(refusal(set), "'v_pages' has the shape [352, 2, 16]"));
   set = right;
+  set.tensors.erase("page_table");
+  CHECK(contains(refusal(set), "tensor 'page_table' is missing"));
+  set = right;
   set.tensors.erase("v_pages");
   CHECK(contains(refusal(set), "tensor 'v' is missing"));
 }

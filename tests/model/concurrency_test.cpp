@@ -130,7 +130,7 @@ TEST_CASE("where steps of many requests were measured, their times and intervals
   fit.batch.time.families = {{.family = regime.family, .anchors = {regime.at}, .weights = {0.0}}};
   const PlanTable table = plan(fit, hardware_by_key("h200-sxm"), target, options);
   CHECK(batch_text(table).find("40 measured ones") != std::string::npos);
-  CHECK(batch_text(table).find("its host leading them") != std::string::npos);
+  CHECK(batch_text(table).find("as its sessions run them") != std::string::npos);
   // One request at a time is as before.
   CHECK(plain_of(table, 0)->cost->time_us == plain_of(assumed, 0)->cost->time_us);
   // The host's time for 64 requests of 16 layers, 5 us each, stands beside the device's.

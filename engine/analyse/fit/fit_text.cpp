@@ -143,7 +143,7 @@ std::string batches_text(const FitReport& r) {
   }
   std::string out =
       formatted("\nsteps of many requests, %s: %d points, by whole numbers of requests left out\n",
-                b.launch == LaunchMode::kGraph ? "recorded" : "the engine's host leading them",
+                b.launch == LaunchMode::kGraph ? "recorded" : "as sessions run them",
                 static_cast<int>(b.points));
   out += error_text("latency", r.batch_latency) + error_text("DRAM bytes", r.batch_dram) +
          error_text("terms alone", r.batch_closed_latency) + "  90 % intervals hold " +

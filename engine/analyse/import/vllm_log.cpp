@@ -68,9 +68,22 @@ class Interval {
           "has no per-position acceptance rates, as vLLM before 0.9 wrote it, so the length of the "
           "drafts is not known: give --draft d<K>k1n<K+1>");
     }
+    if (accepted_ > drafted_) {
+      place.refuse("counts more accepted tokens than drafted ones: " + std::to_string(accepted_) +
+                   " of " + std::to_string(drafted_));
+    }
     positions_ = rates_.empty() ? input.draft->levels() : static_cast<std::int64_t>(rates_.size());
   }
 
+  // What was stated is what the line has rates of.
+  void check_draft(const LinePlace& place, const std::optional<DraftChoice>& stated) const {
+    const DraftChoice chain{positions_, 1, positions_ + 1};
+    if (!rates_.empty() && stated && !(*stated == chain)) {
+      place.refuse("has rates of " + std::to_string(positions_) +
+                   " positions, a chain of as many tokens, which is not what --draft says: leave "
+                   "it out");
+    }
+  }
   std::int64_t positions() const { return positions_; }
   bool has_rates() const { return !rates_.empty(); }
   ChainCounts counts() const {
@@ -255,6 +268,7 @@ class ServerLog {
       place.refuse("counts drafts, so the server speculated: leave --draft ar out");
     }
     const Interval interval(place, line, input_);
+    interval.check_draft(place, input_.draft);
     ChainLines& lines = chains_[{interval.positions(), range_of(engine)}];
     if (interval.has_rates()) {
       lines.counts.add(interval.counts());

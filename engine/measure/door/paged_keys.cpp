@@ -107,6 +107,9 @@ bool takes_pages(const DoorFamily& family) {
 SafetensorsFile with_contiguous_keys(SafetensorsFile file) {
   DoorInput input(file);
   if (!input.has(kTable)) {
+    if (input.has(kPaged[0]) || input.has(kPaged[1])) {
+      input.refuse("tensor 'page_table' is missing, without which pages are in no order");
+    }
     return file;
   }
   const Layout layout = layout_of(input);

@@ -160,6 +160,15 @@ TEST_CASE("wrong lines of a log are refused") {
        {with("Mean acceptance length: 3.4, Accepted: 1400 tokens, Drafted: 3000 tokens, "
              "Per-position acceptance rate: 0.700, 0.450, 0.250\n"),
         "mean acceptance length is not one (the bonus token) and the sum"}});
+  test::check_refusals(
+      read_vllm_log,
+      {{with("Accepted: 14000 tokens, Drafted: 3000 tokens, Per-position acceptance rate: 0.700, "
+             "0.450, 0.250\n"),
+        "more accepted tokens than drafted ones: 14000 of 3000"}});
+  const Error stated = test::error_of([] {
+    read_vllm_log({.file = "f", .text = kLine, .context_len = 2048, .draft = DraftChoice{5, 1, 6}});
+  });
+  CHECK(test::contains(stated.what(), "rates of 3 positions"));
   const Error error = test::error_of([] { read_vllm_log({.file = "f", .text = kLine}); });
   CHECK(error.code() == ExitCode::kUsage);
   CHECK(test::contains(error.what(), "--context does"));
