@@ -280,6 +280,11 @@ int run(QApplication& application, const CommandLine& line) {
   const QString picture = line.value(line.screenshot);
   if (line.has(line.screenshot)) {
     prepare_screenshot(window, line.value(line.page), picture);
+    // A picture of a database that was not opened is none.
+    QObject::connect(&window.document(), &versieve::gui::Document::failed, &window,
+                     [](const QString&, const QString& sentence) {
+                       QApplication::exit(exit_with(ExitCode::kBadInput, sentence));
+                     });
   }
   window.show();
   if (!line.parser.positionalArguments().isEmpty()) {

@@ -1,5 +1,6 @@
 // versieve plan: ranks every strategy that can run, for each context bucket and precision class.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
@@ -154,6 +155,17 @@ engine::PairShape pair_of(const Options& options) {
                     options.draft_vocab, database);
 }
 
+// A bound that nothing keeps is an answer, and no table.
+void check_any(const PlanTable& table) {
+  const std::vector<const PlanTable*> all = by_concurrency(table);
+  if (table.itl_ms && std::all_of(all.begin(), all.end(),
+                                  [](const PlanTable* of) { return of->entries.empty(); })) {
+    throw Error(ExitCode::kAnswerNo, engine::formatted("no tuple keeps %g ms between tokens, in no "
+                                                       "range of contexts and number of requests",
+                                                       *table.itl_ms));
+  }
+}
+
 Answer run_plan(const Options& options) {
   std::optional<HardwareSpec> machine;
   if (!options.hardware.empty()) {
@@ -193,6 +205,7 @@ Answer run_plan(const Options& options) {
                                std::move(wanted));
   const std::string calibrated = engine::calibrated_remark(grounds, wanted.schedules);
   const PlanTable table = plan(fit, hardware, pair.target, wanted);
+  check_any(table);
   const std::string json = engine::plan_table_json(table);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, json);

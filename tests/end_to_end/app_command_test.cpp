@@ -1,6 +1,7 @@
 // The app as a command: without a display, with a platform that is not there, and in places that
 // write numbers with a comma.
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "tests/end_to_end/command.h"
 
@@ -55,6 +56,20 @@ TEST_CASE("a platform, a display or a plug-in that is not there is named") {
   check_no_window(kNoDisplay + "QT_QPA_PLATFORM=nonsense ", "\"nonsense\"");
   check_no_window(kNoDisplay + "DISPLAY=:4711 ", "cannot be used");
   CHECK(picture(kNoDisplay + "QT_QPA_PLATFORM=nonsense ", "points").substr(1, 3) == "PNG");
+}
+
+TEST_CASE("a picture of a file that is no database is refused, and none is written") {
+  const TempFolder folder;
+  const std::string junk = (folder / "junk.db").string();
+  std::ofstream(junk) << "no database";
+  for (const std::string& file : {junk, (folder / "nowhere.db").string()}) {
+    CAPTURE(file);
+    const std::string png = (folder / "page.png").string();
+    const CommandResult result = run_line(kNoDisplay + kApp + "--screenshot " + png + " " + file);
+    CHECK(result.code == 3);
+    CHECK(result.err.find(file) != std::string::npos);
+    CHECK(!fs::exists(png));
+  }
 }
 
 TEST_CASE("options of the app that it cannot take are a usage error") {

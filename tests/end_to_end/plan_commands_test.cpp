@@ -213,6 +213,11 @@ TEST_CASE("a plan of several requests at a time goes to a server's schedule, and
       test::run_versieve("export --json --table " + table + " --out " + yaml + " --format csv");
   CHECK(nlohmann::json::parse(csv.out)["entries"] ==
         nlohmann::json::parse(test::text_of_file(table))["entries"].size());
+  const std::string none = world().file("none.json").string();
+  test::check_refused(
+      plan + "--concurrency 1,8 --objective latency --itl-ms 0.000001 --out " + none + db_option(),
+      1, "no tuple keeps 1e-06 ms");
+  CHECK(!std::filesystem::exists(none));
   // Who knows one request at a time reads its rows.
   CHECK(test::run_versieve("compare " + table + " " + table).code == 0);
   const test::CommandResult alone =
