@@ -2,6 +2,7 @@
 
 #include <QLabel>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSplitter>
 #include <QStackedWidget>
 #include <QTableView>
@@ -85,9 +86,15 @@ QWidget* QualityPage::make_answer() {
   point_->setMinimumWidth(120);
   point_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   said_->setObjectName("qualitySaid");
+  QScrollArea* told = new QScrollArea;  // low windows have no room for all of it
+  told->setWidget(point_);
+  told->setWidgetResizable(true);
+  told->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  told->setFrameShape(QFrame::NoFrame);
+  told->setAccessibleName(tr("What the chosen tuple is, yields and loses"));
   QSplitter* lower = new QSplitter(Qt::Horizontal);
   lower->addWidget(table_);
-  lower->addWidget(point_);
+  lower->addWidget(told);
   lower->setStretchFactor(0, 1);
   lower->setSizes({900, 330});
   QSplitter* whole = new QSplitter(Qt::Vertical);
