@@ -175,13 +175,14 @@ std::string batch_text(const FittedModel& fit, AttentionKind target) {
       "number of requests the fit had not seen lay within %.1f %%; beyond %lld requests or %lld "
       "nodes in all a standard error of %.2f in log comes on top for each doubling (an "
       "assumption); "
-      "those of ReSA, SpecAttn and an indexer were not measured, stay as of recorded steps and "
+      "those of %sReSA, SpecAttn and an indexer were not measured, stay as of recorded steps and "
       "gain "
       "too much beside plain decoding that was",
       static_cast<long long>(batch.points),
       batch.launch == LaunchMode::kGraph ? "recorded" : "as its sessions run them",
       100.0 * std::expm1(batch.log_latency), static_cast<long long>(batch.most_requests),
-      static_cast<long long>(batch.most_rows), kRowsLogError);
+      static_cast<long long>(batch.most_rows), kRowsLogError,
+      batch.dense_points == 0 ? "dense targets, " : "");
   return text;
 }
 

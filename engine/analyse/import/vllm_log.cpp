@@ -177,22 +177,23 @@ class EngineLines {
   }
 
  private:
+  // Other numbers may stand before it, as those of a clock.
   static std::string name_of(const std::string& line) {
     const std::size_t end = line.find(": Avg ");
-    const std::size_t engine = line.rfind("Engine", end);
-    if (end == std::string::npos || engine == std::string::npos) {
+    std::size_t begin = line.rfind("Engine", end);
+    if (end == std::string::npos || begin == std::string::npos) {
       return "";
     }
-    const std::size_t number = line.find_last_not_of("0123456789 ", engine - 1);
-    return engine == 0
-               ? line.substr(0, end)
-               : line.substr(number == std::string::npos ? 0 : number + 1, end - number - 1);
+    if (line.compare(begin, 7, "Engines") == 0 && begin > 0) {
+      const std::size_t other = line.find_last_not_of("0123456789", begin - 2);
+      begin = other == std::string::npos ? 0 : other + 1;
+    }
+    return line.substr(begin, end - begin);
   }
   // "2 Engines Aggregated" speaks of two.
   static std::int64_t engines_of(const std::string& name) {
     std::int64_t engines = 0;
-    const std::size_t digit = name.find_first_not_of(' ');
-    for (std::size_t i = digit; i < name.size() && name[i] >= '0' && name[i] <= '9'; ++i) {
+    for (std::size_t i = 0; i < name.size() && name[i] >= '0' && name[i] <= '9'; ++i) {
       engines = std::min(kMaxRequests, 10 * engines + (name[i] - '0'));
     }
     return std::max<std::int64_t>(1, engines);
@@ -218,7 +219,7 @@ class ServerLog {
       take_interval(place, line);
     } else if (line.find(kOld) != std::string::npos) {
       old_ = {place, line};
-    } else if (value_after(line, kRunning)) {
+    } else if (value_after(line, kRunning) && value_after(line, kThroughput)) {
       take_engine(engines_.read(place, line));
     }
   }

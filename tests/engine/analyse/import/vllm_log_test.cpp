@@ -89,7 +89,17 @@ TEST_CASE("engines side by side have each their own load, and an aggregate is sh
   REQUIRE(read.points.size() == 4);
   CHECK(read.points[1].time_ns.at(0) == Approx(30e6));
   CHECK(read.points[3].time_ns.at(0) == Approx(24e6));
-  const std::string both = engine_line("2 Engines Aggregated", 480.0, 4) + kLine;
+  // A clock's seconds are no engines, and other words of a log are no load.
+  const std::string clocked = "10:00:03 " +
+                              engine_line("Engine 000", 80.0, 1).substr(kHead.size()) +
+                              "INFO Running: the warm-up\n" + kLine;
+  const std::string later = "10:00:13 " + engine_line("Engine 000", 80.0, 1).substr(kHead.size());
+  const ImportedPoints clock = read_with(read_vllm_log, clocked + later + kLine);
+  REQUIRE(clock.points.size() == 2);
+  CHECK(clock.points[1].key.regime == "concurrency 1");
+  CHECK(clock.points[1].time_ns.at(0) == Approx(30e6));
+  const std::string both =
+      "10:00:03 " + engine_line("2 Engines Aggregated", 480.0, 4).substr(kHead.size()) + kLine;
   const ImportedPoints sum = read_with(read_vllm_log, both + both);
   REQUIRE(sum.points.size() == 2);
   CHECK(sum.points[1].key.regime == "concurrency 2");
