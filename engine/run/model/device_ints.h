@@ -2,7 +2,7 @@
 // together in one transfer, which the host does not wait for. It only grows.
 #pragma once
 
-#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -15,10 +15,13 @@ namespace versieve::engine {
 template <class T>
 class DeviceInts {
  public:
-  // Room for that many on the device, whose address stays until more is asked for.
+  // Room for that many on the device, whose address stays until more is asked for; in powers of
+  // two, since recordings go with what is released and prompts of about one length are to keep
+  // them.
   const std::int32_t* reserve(kernels::Ops<T>& ops, std::int64_t count) {
     if (buffer_.count() < count) {
-      buffer_ = kernels::OpsBuffer<T, std::int32_t>(ops, std::max(count, 2 * buffer_.count()));
+      const std::uint64_t room = std::bit_ceil(static_cast<std::uint64_t>(count));
+      buffer_ = kernels::OpsBuffer<T, std::int32_t>(ops, static_cast<std::int64_t>(room));
     }
     return buffer_.data();
   }

@@ -1,6 +1,7 @@
 #include "engine/run/model/draft.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "model/words/assert.h"
 
@@ -63,6 +64,8 @@ void Draft<T>::ensure_rows(std::int64_t rows) {
   if (rows <= rows_) {
     return;
   }
+  // In powers of two, as the target's: recordings name the rows.
+  rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
   rows_ = rows;
   ensure_count(*ops_, captured_, rows * 3 * shape_.hidden);
   ensure_count(*ops_, feature_, rows * shape_.hidden);

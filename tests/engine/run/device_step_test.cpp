@@ -127,6 +127,22 @@ TEST_CASE("recordings serve later runs until memory is released") {
   CHECK(engine.generator.run(options).record_seconds > 0.0);
 }
 
+// What a prompt needs grows in powers of two, so a longer one of that size releases nothing.
+TEST_CASE("prompts of about one length keep what was recorded") {
+  tiny::Engine<double> engine;
+  GenerateOptions options = tiny::options("nsa/d4k4n20/dfs/c1/F*", 12);
+  options.records_steps = true;
+  const auto run = [&](std::int64_t prompt_len) {
+    engine.generator.prefill(tiny::prompt(prompt_len, static_cast<std::uint64_t>(prompt_len)));
+    return engine.generator.run(options).record_seconds;
+  };
+  CHECK(run(300) > 0.0);
+  for (const std::int64_t prompt_len : {320, 290, 310}) {
+    INFO(prompt_len);
+    CHECK(run(prompt_len) == 0.0);
+  }
+}
+
 TEST_CASE("recorded steps sample the host's tokens, whatever seed a recording was made with") {
   for (const AttentionKind kind : {AttentionKind::kNsa, AttentionKind::kDense}) {
     tiny::Engine<float> engine(tiny::shape(kind));
