@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "engine/analyse/serve/serving_file.h"
+#include "engine/analyse/serve/serving_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_points.h"

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "engine/analyse/plan/yaml_text.h"
+#include "engine/analyse/serve/serving_text.h"
 #include "engine/io/formatted.h"
 #include "model/words/error.h"
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/analyse/plan/table_file.h"
+#include "engine/analyse/serve/serving_text.h"
 #include "engine/io/formatted.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"

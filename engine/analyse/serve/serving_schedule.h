@@ -101,10 +101,4 @@ struct ServingInput {
 // plain decoding beside a draft's nor a machine.
 ServingSchedule serving_schedule(const ServingInput& input);
 
-// A line a cell: what pays, from how many tokens on, and how sure that is.
-std::string serving_text(const ServingSchedule& schedule);
-// "requests 5-8", "one request".
-std::string requests_text(const ServingCell& cell);
-std::string draft_text(const DraftChoice& draft);  // "d5k1n6", "no draft"
-
 }  // namespace versieve::engine

@@ -4,6 +4,7 @@
 
 #include "engine/analyse/serve/serving_deployment.h"
 #include "engine/analyse/serve/serving_file.h"
+#include "engine/analyse/serve/serving_text.h"
 #include "engine/io/atomic_file.h"
 #include "tests/end_to_end/command.h"
 #include "tests/engine/analyse/serve/serving_case.h"
