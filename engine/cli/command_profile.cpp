@@ -13,23 +13,19 @@
 #include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/machine_file.h"
 #include "engine/cli/measured_selections.h"
 #include "engine/cli/output.h"
 #include "engine/cli/pair_profile.h"
 #include "engine/cli/progress_text.h"
-#include "engine/cli/refused_points.h"
+#include "engine/cli/stored_campaign.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/input_file.h"
 #include "engine/io/pair_identity.h"
 #include "engine/io/shipped_data.h"
 #include "engine/io/strict_json.h"
 #include "engine/measure/sweep/campaign.h"
-#include "engine/measure/sweep/clock_log.h"
-#include "engine/measure/sweep/machine_figures.h"
 #include "engine/measure/sweep/pair_sweep.h"
-#include "model/words/hardware_limits.h"
-#include "model/words/machine_rates.h"
-#include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
 
 namespace versieve::cli {
@@ -145,56 +141,6 @@ Work work_of(const Options& options, Backend backend) {
   }
   return work;
 }
-
-// The run in the database: closed as aborted if it is left by an exception.
-class StoredCampaign {
- public:
-  StoredCampaign(db::Store& store, const RunRecord& record)
-      : store_(store), id_(store.begin_run(record)) {}
-  ~StoredCampaign() {
-    if (open_) {
-      try {
-        store_.finish_run(id_, RunStatus::kAborted);
-      } catch (const Error&) {
-        // The next writer marks the run as aborted.
-      }
-    }
-  }
-  StoredCampaign(const StoredCampaign&) = delete;
-  StoredCampaign& operator=(const StoredCampaign&) = delete;
-
-  void add(const PointMeasurement& point) {
-    store_.add_point(id_, point);
-    refused_.add(point);
-    if (const std::optional<engine::ClockLine> line = clocks_.line_of(point)) {
-      store_.add_diagnostic(id_, line->severity, "clock", line->text);
-    }
-  }
-  const engine::ClockLog& clocks() const { return clocks_; }
-  const RefusedPoints& refused() const { return refused_; }
-  void complete() {
-    for (const std::string& line : refused_.lines()) {
-      store_.add_diagnostic(id_, "warning", "points", line);
-    }
-    store_.finish_run(id_, RunStatus::kComplete);
-    open_ = false;
-  }
-  std::string uuid() const {
-    for (const db::StoredRun& run : store_.runs()) {
-      if (run.id == id_) {
-        return run.record.uuid;
-      }
-    }
-    return {};
-  }
-
- private:
-  db::Store& store_;
-  std::int64_t id_ = 0;
-  bool open_ = true;
-  engine::ClockLog clocks_;
-  RefusedPoints refused_;
-};
 
 Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progress,
                  std::int64_t skipped, const std::string& uuid, const std::string& database) {
@@ -337,36 +283,6 @@ void add_refusals(const RefusedPoints& refused, const Work& work, Answer& answer
   }
 }
 
-// The hardware file of this machine, from the database's points of its micro-benchmarks.
-void write_hardware(const std::vector<PointMeasurement>& points, const CampaignMachine& machine,
-                    const std::string& path) {
-  const std::optional<profiler::GpuDescription> gpu = profiler::describe_gpu();
-  const std::string source = machine.record.device + ", " + profiler::utc_now().substr(0, 10);
-  std::vector<MeasuredFigure> figures = engine::machine_figures(points, source);
-  if (!gpu || figures.empty()) {
-    throw Error(ExitCode::kAnswerNo,
-                "no point states the rates of this machine: profile --sweep calibrate first");
-  }
-  const auto clock_of = [](const std::optional<int>& mhz) { return mhz ? 1.0 * *mhz : 0.0; };
-  const double mebibyte = 1 << 20;
-  const engine::DeviceFacts facts{
-      .name = gpu->name,
-      .compute_capability = gpu->compute_capability,
-      .sm_count = 1.0 * gpu->sm_count,
-      .l2_mib = static_cast<double>(gpu->l2_bytes) / mebibyte,
-      .memory_mib = static_cast<double>(gpu->memory_bytes) / mebibyte,
-      .memory_bus_bits = static_cast<double>(gpu->memory_bus_bits),
-      .max_clock_mhz = gpu->state ? clock_of(gpu->state->sm_clock_max_mhz) : 0.0,
-      .memory_clock_mhz = gpu->state ? clock_of(gpu->state->memory_clock_mhz) : 0.0};
-  const HardwareSpec hardware = engine::calibrated_hardware(facts, std::move(figures));
-  for (const std::string& reason : {implausible_field(hardware), impossible_figure(hardware)}) {
-    if (!reason.empty()) {
-      throw Error(ExitCode::kAnswerNo, reason + "; no hardware file was written");
-    }
-  }
-  engine::write_file_atomically(path, engine::hardware_json(hardware));
-}
-
 // Cold points as nobody watches them, warm ones after their like.
 std::function<PointMeasurement(const PointKey&)> simulator_of(const HardwareSpec& hardware,
                                                               const Work& work,
@@ -429,8 +345,8 @@ engine::CampaignOptions campaign_of(const Options& options, const Work& work,
 void add_hardware(const db::Store& store, const CampaignMachine& machine, const std::string& path,
                   Answer& answer) {
   if (!path.empty()) {
-    write_hardware(store.points({.workload = WorkloadKind::kMachine, .only_ok = true}), machine,
-                   path);
+    write_machine_file(store.points({.workload = WorkloadKind::kMachine, .only_ok = true}), machine,
+                       path);
     answer.json["hardware"] = path;
     answer.text += " What the machine gives stands in " + path + ", which plan --hardware takes.";
   }

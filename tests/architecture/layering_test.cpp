@@ -1,6 +1,6 @@
 // Includes go down only: reads every #include of the project and compares it with the one table of
 // who may include whom, with the order within model, engine and gui, and with the rule that kernel
-// families form no circle; and keeps foreign headers in the folders that own them.
+// families form no circle; keeps foreign headers in the folders that own them, and files short.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -182,9 +182,10 @@ std::string complaint(const Include& include) {
   return within.empty() ? shelf_complaint(include) : within;
 }
 
-std::vector<Include> all_includes() {
+// Every source of the folders, from the root on.
+std::vector<std::string> all_sources() {
   static const std::set<std::string> extensions = {".h", ".cuh", ".cpp", ".cu"};
-  std::vector<Include> all;
+  std::vector<std::string> all;
   const fs::path root = VERSIEVE_SOURCE_DIR;
   for (const auto& [folder, allowed] : kMayInclude) {
     if (folder == "engine/cli") {
@@ -192,14 +193,44 @@ std::vector<Include> all_includes() {
     }
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.is_regular_file() && extensions.count(entry.path().extension().string()) != 0) {
-        std::ifstream text(entry.path());
-        const std::vector<Include> found =
-            includes_in(fs::relative(entry.path(), root).generic_string(), text);
-        all.insert(all.end(), found.begin(), found.end());
+        all.push_back(fs::relative(entry.path(), root).generic_string());
       }
     }
   }
   return all;
+}
+
+std::vector<Include> all_includes() {
+  std::vector<Include> all;
+  for (const std::string& file : all_sources()) {
+    std::ifstream text(fs::path(VERSIEVE_SOURCE_DIR) / file);
+    const std::vector<Include> found = includes_in(file, text);
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  return all;
+}
+
+// A file answers one question: beyond this it answers several.
+constexpr int kMostLines = 500;
+const std::set<std::string> kLonger = {
+    "kernels/ops.h",                  // the words of all families, of which each backend has one
+    "kernels/flash_decode/launch.cu"  // the choice among one kernel's forms, made in one place
+};
+
+// Empty, or what is wrong with a source of so many lines.
+std::string length_complaint(const std::string& file, int lines) {
+  return lines > kMostLines && kLonger.count(file) == 0
+             ? file + " has " + std::to_string(lines) + " lines: cut it by what its parts answer"
+             : "";
+}
+
+int lines_of(const fs::path& file) {
+  std::ifstream text(file);
+  int lines = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++lines;
+  }
+  return lines;
 }
 
 }  // namespace
@@ -213,6 +244,21 @@ TEST_CASE("every include goes down the one table of folders") {
       FAIL_CHECK(sentence);
     }
   }
+}
+
+TEST_CASE("a source has 500 lines at most") {
+  const std::vector<std::string> all = all_sources();
+  REQUIRE(all.size() > 100);
+  for (const std::string& file : all) {
+    const std::string sentence =
+        length_complaint(file, lines_of(fs::path(VERSIEVE_SOURCE_DIR) / file));
+    if (!sentence.empty()) {
+      FAIL_CHECK(sentence);
+    }
+  }
+  CHECK(length_complaint("engine/cli/main.cpp", kMostLines).empty());
+  CHECK(length_complaint("engine/cli/main.cpp", kMostLines + 1) ==
+        "engine/cli/main.cpp has 501 lines: cut it by what its parts answer");
 }
 
 TEST_CASE("every file of a folder with rooms lies in one of them") {

@@ -1,0 +1,35 @@
+// A campaign's run in the database: its points with what was noticed of them, closed as aborted if
+// an exception leaves it.
+#pragma once
+
+#include <string>
+
+#include "db/store.h"
+#include "engine/cli/refused_points.h"
+#include "engine/measure/sweep/clock_log.h"
+
+namespace versieve::cli {
+
+class StoredCampaign {
+ public:
+  StoredCampaign(db::Store& store, const RunRecord& record);
+  ~StoredCampaign();
+  StoredCampaign(const StoredCampaign&) = delete;
+  StoredCampaign& operator=(const StoredCampaign&) = delete;
+
+  // Throws Error(kEnvironment) where the database does not take it.
+  void add(const PointMeasurement& point);
+  void complete();
+  const engine::ClockLog& clocks() const { return clocks_; }
+  const RefusedPoints& refused() const { return refused_; }
+  std::string uuid() const;
+
+ private:
+  db::Store& store_;
+  std::int64_t id_ = 0;
+  bool open_ = true;
+  engine::ClockLog clocks_;
+  RefusedPoints refused_;
+};
+
+}  // namespace versieve::cli
