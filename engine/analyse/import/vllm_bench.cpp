@@ -54,10 +54,34 @@ std::optional<double> context_shown(const JsonRow& row) {
   return (number_field(row, "total_input_tokens", kRecord, 0.0, kMost) + 0.5 * answer) / requests;
 }
 
+// What the run gave a second is what it counted over how long it took.
+void check_rates(const JsonRow& row) {
+  constexpr double kSlack = 0.02;
+  constexpr const char* kRates[][2] = {{"request_throughput", "completed"},
+                                       {"output_throughput", "total_output_tokens"}};
+  if (!has_number(row.object, "duration")) {
+    return;
+  }
+  const double seconds = number_field(row, "duration", kRecord, 0.0, kMost);
+  for (const auto& [rate, count] : kRates) {
+    if (!has_number(row.object, rate) || !has_number(row.object, count)) {
+      continue;
+    }
+    const double counted = number_field(row, count, kRecord, 0.0, kMost);
+    if (std::abs(number_field(row, rate, kRecord, 0.0, kMost) * seconds - counted) >
+        kSlack * counted + kSlack) {
+      row.place.refuse(std::string(rate) + " is " + row.object[rate].dump() + ", but " + count +
+                       " of " + row.object[count].dump() + " in a duration of " +
+                       row.object["duration"].dump() + " s are another");
+    }
+  }
+}
+
 // The chain's own points, or none of a server without speculation.
 ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
   const std::int64_t context_len = context_of(input, context_shown(row));
   const std::optional<double> token_ms = token_time(row, kRecord);
+  check_rates(row);
   if (input.is_plain()) {
     if (has_number(row.object, "spec_decode_num_drafts")) {
       row.place.refuse("counts drafts, so the server speculated: leave --draft ar out");

@@ -6,6 +6,7 @@
 
 #include "engine/analyse/import/chain_counts.h"
 #include "engine/analyse/import/text_lines.h"
+#include "engine/io/formatted.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -22,6 +23,9 @@ constexpr std::int64_t kMaxPositions = 255;
 // Rates have three digits and lengths two, so that what follows from them is as coarse.
 constexpr double kDigits = 0.02;
 constexpr double kWhole = 0.97;
+constexpr double kLastDigit = 0.01;  // of a throughput
+// Of the tokens that drafts emitted an answer's end may cut off some.
+constexpr double kLeastGiven = 0.5;
 constexpr double kNsPerSecond = 1e9;
 
 std::int64_t count_after(const LinePlace& place, const std::string& line, const char* label) {
@@ -72,6 +76,7 @@ class Interval {
       place.refuse("counts more accepted tokens than drafted ones: " + std::to_string(accepted_) +
                    " of " + std::to_string(drafted_));
     }
+    read_seconds(line);
     positions_ = rates_.empty() ? input.draft->levels() : static_cast<std::int64_t>(rates_.size());
   }
 
@@ -102,6 +107,16 @@ class Interval {
   double accepted_per_step() const {
     return 1.0 + static_cast<double>(accepted_) / static_cast<double>(drafts());
   }
+  // An engine that gave far fewer tokens a second than its drafts emitted was not this one. (It may
+  // give more: prompts' first tokens, steps without a draft.)
+  void check_engine(double tokens_per_s) const {
+    const double emitted = static_cast<double>(accepted_ + drafts());
+    if (seconds_ && tokens_per_s > 0.0 && tokens_per_s * *seconds_ < kLeastGiven * emitted) {
+      place_.refuse("counts drafts that emitted " + formatted("%.1f", emitted / *seconds_) +
+                    " tokens a second, but its engine's line says " +
+                    formatted("%.1f", tokens_per_s));
+    }
+  }
   // Nearly every draft had every position, so that the steps were of that chain.
   bool is_whole() const {
     return static_cast<double>(drafted_) >=
@@ -122,6 +137,26 @@ class Interval {
   }
 
  private:
+  // How long the interval was, by its counts and their throughputs, which are of one time.
+  void read_seconds(const std::string& line) {
+    const auto rate = [&](const char* label) {
+      const std::optional<std::string> value = value_after(line, label);
+      return value ? decimal_number(place_, std::string(label, std::string_view(label).size() - 1),
+                                    *value, 0.0, kMaxTokensPerSecond)
+                   : 0.0;
+    };
+    const double accepted = rate("Accepted throughput:"), drafted = rate("Drafted throughput:");
+    if (drafted <= 0.0 || drafted_ == 0) {
+      return;
+    }
+    seconds_ = static_cast<double>(drafted_) / drafted;
+    const double counted = static_cast<double>(accepted_) / *seconds_;
+    if (std::abs(accepted - counted) > kDigits * counted + kLastDigit * (1.0 + counted / drafted)) {
+      place_.refuse("counts " + std::to_string(accepted_) + " accepted tokens of " +
+                    std::to_string(drafted_) + ", but its throughputs are " +
+                    formatted("%.2f of %.2f", accepted, drafted) + " tokens a second");
+    }
+  }
   // Accepted tokens, rates and the mean length are of one thing.
   void check_sum(const ChainCounts& counts) const {
     double sum = 0.0;
@@ -144,13 +179,14 @@ class Interval {
   const LinePlace& place_;
   std::vector<double> rates_;
   std::int64_t drafted_ = 0, accepted_ = 0, positions_ = 0;
-  std::optional<double> mean_;
+  std::optional<double> mean_, seconds_;
 };
 
 // What an engine did in an interval, as its line says.
 struct EngineLine {
   std::int64_t requests = 0;  // of each engine, where the line is of several; 0: none ran
   double tokens_per_s = 0.0;  // of each engine
+  double of_all_per_s = 0.0;  // of all of them
   bool steady = false;        // as many ran when the interval began, by doubling ranges
 };
 
@@ -165,9 +201,9 @@ class EngineLines {
     const double requests = decimal_number(place, "Running", running, 0.0, kMaxRequests);
     out.requests = std::llround(std::ceil(requests / engines));
     if (const std::optional<std::string> rate = value_after(line, kThroughput)) {
-      out.tokens_per_s =
-          decimal_number(place, "Avg generation throughput", *rate, 0.0, kMaxTokensPerSecond) /
-          engines;
+      out.of_all_per_s =
+          decimal_number(place, "Avg generation throughput", *rate, 0.0, kMaxTokensPerSecond);
+      out.tokens_per_s = out.of_all_per_s / engines;
     }
     const auto before = last_.find(name);
     out.steady = before != last_.end() && out.requests > 0 &&
@@ -270,6 +306,7 @@ class ServerLog {
     }
     const Interval interval(place, line, input_);
     interval.check_draft(place, input_.draft);
+    interval.check_engine(engine.of_all_per_s);
     ChainLines& lines = chains_[{interval.positions(), range_of(engine)}];
     if (interval.has_rates()) {
       lines.counts.add(interval.counts());

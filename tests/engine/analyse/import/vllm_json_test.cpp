@@ -56,6 +56,24 @@ TEST_CASE("a result's time of a token is that of a step by its tokens, and plain
                        "leave --draft ar out"));
 }
 
+TEST_CASE("rates of a result that contradict its counts are refused") {
+  const auto with = [](const std::string& fields) {
+    std::string text = result();
+    text.insert(1, fields + ", ");
+    return text;
+  };
+  CHECK(read_with(read_vllm_bench,
+                  with(R"("duration": 4.0, "output_throughput": 200, "request_throughput": 2)"))
+            .points.size() == 1);
+  CHECK(read_with(read_vllm_bench, with(R"("output_throughput": 9000)")).points.size() == 1);
+  test::check_refusals(
+      read_vllm_bench,
+      {{with(R"("duration": 4.0, "output_throughput": 9000.5)"),
+        "output_throughput is 9000.5, but total_output_tokens of 800 in a duration of 4.0 s"},
+       {with(R"("duration": 4.0, "request_throughput": 4)"),
+        "request_throughput is 4, but completed of 8 in a duration of 4.0 s"}});
+}
+
 TEST_CASE("results without counts of drafts are refused by the field") {
   test::check_refusals(
       read_vllm_bench,

@@ -8,11 +8,16 @@ using test::read_with;
 namespace {
 
 const std::string kHead = "(APIServer pid=7) INFO 01-02 10:00:10 [metrics.py:100] ";
-const std::string kLine =
-    kHead +
-    "SpecDecoding metrics: Mean acceptance length: 2.40, Accepted throughput: 140.00 tokens/s, "
-    "Drafted throughput: 300.00 tokens/s, Accepted: 1400 tokens, Drafted: 3000 tokens, "
-    "Per-position acceptance rate: 0.700, 0.450, 0.250, Avg Draft acceptance rate: 46.7%\n";
+// 2,400 tokens of 1,000 drafts, whose throughputs are as stated.
+std::string spec_line(const char* accepted, const char* drafted) {
+  return kHead +
+         "SpecDecoding metrics: Mean acceptance length: 2.40, Accepted throughput: " + accepted +
+         " tokens/s, Drafted throughput: " + drafted +
+         " tokens/s, Accepted: 1400 tokens, Drafted: 3000 tokens, Per-position acceptance rate: "
+         "0.700, 0.450, 0.250, Avg Draft acceptance rate: 46.7%\n";
+}
+const std::string kLine = spec_line("140.00", "300.00");     // in 10 s: 240 tokens a second
+const std::string kSlowLine = spec_line("46.67", "100.00");  // in 30 s: 80
 
 // What an engine did in the interval of which the next line speaks.
 std::string engine_line(const std::string& engine, double tokens_per_s, int requests) {
@@ -49,7 +54,7 @@ TEST_CASE("intervals of a log are summed") {
 TEST_CASE("colours, idle intervals and the requests at a time of a log are read as what they are") {
   const ImportedPoints read = read_with(
       read_vllm_log,
-      "\x1B[1;36m(EngineCore)\x1B[0;0m INFO Engine 000: Avg generation throughput: 9.0 tokens/s, "
+      "\x1B[1;36m(EngineCore)\x1B[0;0m INFO Engine 000: Avg generation throughput: 249.0 tokens/s, "
       "Running: 3 reqs, Waiting: 0 reqs\n"
       "\x1B[32m" +
           kLine + "INFO Engine 000: Avg generation throughput: 9.0 tokens/s, Running: 5 reqs\n" +
@@ -64,7 +69,7 @@ TEST_CASE("colours, idle intervals and the requests at a time of a log are read 
 
 TEST_CASE("a step's time follows from requests, length and throughput where the load was steady") {
   const ImportedPoints read = read_with(
-      read_vllm_log, engine_line("Engine 000", 100.0, 4) + kLine +      // began with none
+      read_vllm_log, engine_line("Engine 000", 200.0, 4) + kLine +      // began with none
                          engine_line("Engine 000", 320.0, 4) + kLine +  // 4 x 2.4 / 320 s
                          engine_line("Engine 000", 240.0, 3) + kLine +  // 3 x 2.4 / 240 s
                          engine_line("Engine 000", 500.0, 9) + kLine);  // more came meanwhile
@@ -83,7 +88,7 @@ TEST_CASE("a step's time follows from requests, length and throughput where the 
 }
 
 TEST_CASE("engines side by side have each their own load, and an aggregate is shared among them") {
-  const std::string one = engine_line("Engine 000", 80.0, 1) + kLine;
+  const std::string one = engine_line("Engine 000", 80.0, 1) + kSlowLine;
   const std::string two = engine_line("Engine 001", 200.0, 2) + kLine;
   const ImportedPoints read = read_with(read_vllm_log, one + two + one + two);
   REQUIRE(read.points.size() == 4);
@@ -92,9 +97,9 @@ TEST_CASE("engines side by side have each their own load, and an aggregate is sh
   // A clock's seconds are no engines, and other words of a log are no load.
   const std::string clocked = "10:00:03 " +
                               engine_line("Engine 000", 80.0, 1).substr(kHead.size()) +
-                              "INFO Running: the warm-up\n" + kLine;
+                              "INFO Running: the warm-up\n" + kSlowLine;
   const std::string later = "10:00:13 " + engine_line("Engine 000", 80.0, 1).substr(kHead.size());
-  const ImportedPoints clock = read_with(read_vllm_log, clocked + later + kLine);
+  const ImportedPoints clock = read_with(read_vllm_log, clocked + later + kSlowLine);
   REQUIRE(clock.points.size() == 2);
   CHECK(clock.points[1].key.regime == "concurrency 1");
   CHECK(clock.points[1].time_ns.at(0) == Approx(30e6));
@@ -104,6 +109,21 @@ TEST_CASE("engines side by side have each their own load, and an aggregate is sh
   REQUIRE(sum.points.size() == 2);
   CHECK(sum.points[1].key.regime == "concurrency 2");
   CHECK(sum.points[1].time_ns.at(0) == Approx(20e6));  // 2 x 2.4 / 240 s
+}
+
+TEST_CASE("throughputs that contradict what a log counts are refused") {
+  test::check_refusals(
+      read_vllm_log,
+      {{spec_line("14.00", "300.00"),
+        "counts 1400 accepted tokens of 3000, but its throughputs are 14.00 of 300.00"},
+       {spec_line("0.00", "300.00"), "its throughputs are 0.00 of 300.00"},
+       {engine_line("Engine 000", 24.0, 4) + kLine,
+        "counts drafts that emitted 240.0 tokens a second, but its engine's line says 24.0"}});
+  // Prompts' first tokens and steps without a draft are more; an answer's end cuts some off.
+  for (const double given : {130.0, 240.0, 900.0}) {
+    CHECK(read_with(read_vllm_log, engine_line("Engine 000", given, 4) + kLine).points.size() == 1);
+  }
+  CHECK(read_with(read_vllm_log, spec_line("0.00", "0.00")).points.size() == 1);  // not said
 }
 
 TEST_CASE("a log without speculation gives plain decoding's times where that is stated") {
