@@ -11,6 +11,7 @@
 #include "db/quality_rows.h"
 #include "db/runs.h"
 #include "db/sqlite.h"
+#include "db/step_detail_rows.h"
 #include "db/summary.h"
 #include "model/words/error.h"
 
@@ -78,7 +79,13 @@ PointMeasurement summarised(PointMeasurement point) {
 class RunCopier {
  public:
   RunCopier(Database& target, Database& source, MergeDetail detail)
-      : target_(target), source_(source), reader_(source), writer_(target), detail_(detail) {
+      : target_(target),
+        source_(source),
+        reader_(source),
+        writer_(target),
+        step_reader_(source),
+        step_writer_(target),
+        detail_(detail) {
     for (const StoredRun& run : read_runs(target)) {
       known_[run.record.uuid] = run;
     }
@@ -122,9 +129,19 @@ class RunCopier {
 
   void copy_point(std::int64_t point_id, std::int64_t target_id, MergeResult& result) {
     const PointMeasurement point = reader_.read(point_id);
-    if (!writer_.find(target_id, point.key)) {
-      writer_.insert(target_id, detail_ == MergeDetail::kAll ? point : summarised(point));
+    std::optional<std::int64_t> there = writer_.find(target_id, point.key);
+    if (!there) {
+      there = writer_.insert(target_id, detail_ == MergeDetail::kAll ? point : summarised(point));
       ++result.points_added;
+    }
+    copy_step(point_id, *there);
+  }
+
+  // Also to a point that came without: its writer was killed before it stored this.
+  void copy_step(std::int64_t point_id, std::int64_t there) {
+    const StepDetail detail = step_reader_.read(point_id);
+    if (!detail.empty() && !step_writer_.holds(there)) {
+      step_writer_.insert(there, detail);
     }
   }
 
@@ -143,6 +160,8 @@ class RunCopier {
   Database& source_;
   PointReader reader_;
   PointWriter writer_;
+  StepDetailReader step_reader_;
+  StepDetailWriter step_writer_;
   MergeDetail detail_;
   std::map<std::string, StoredRun> known_;  // runs of the target by uuid
 };

@@ -17,6 +17,21 @@ struct TracedRange {
   double kernel_ns = 0.0;
 };
 
+// One kernel, copy or memset of one repetition, by the GPU's clock.
+struct TracedWork {
+  std::string kernel;      // readable_kernel_name(); "memset", "memcpy DtoH"
+  std::string range;       // the innermost that was open when it was launched; empty: none
+  std::int64_t turn = -1;  // ActivityTrace::turn() that was under way; -1: none
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::int64_t stream = 0;   // CUPTI's number
+  std::int64_t blocks = 0;   // of the grid; 0: a copy or a memset
+  std::int64_t threads = 0;  // of a block
+  // Of the call that launched it: later calls have higher ones, all nodes of a graph's launch one.
+  std::uint32_t call = 0;
+  std::uint64_t graph_node = 0;  // of a graph's launch, in the order of capture; 0: no graph's
+};
+
 class ActivityTrace {
  public:
   // Why no trace can be had here, or an empty text.
@@ -32,8 +47,14 @@ class ActivityTrace {
   void begin();
   void push(const std::string& path);
   void pop();
+  // What is launched from here to the next turn() or end() is of that turn, whatever its range:
+  // what a graph launches has no range of its own, as its work was captured before.
+  void turn(std::int64_t number);
   // The ranges in the order they were pushed. Throws Error(kEnvironment) when records were lost.
   std::vector<TracedRange> end();
+  // All work of the repetition that end() closed, in the order in which it was launched. Throws
+  // Error(kEnvironment) where CUPTI has no time for some.
+  std::vector<TracedWork> work() const;
 
  private:
   struct Impl;

@@ -91,7 +91,13 @@ void ActivityTrace::push(const std::string&) {
 void ActivityTrace::pop() {
   refuse();
 }
+void ActivityTrace::turn(std::int64_t) {
+  refuse();
+}
 std::vector<TracedRange> ActivityTrace::end() {
+  refuse();
+}
+std::vector<TracedWork> ActivityTrace::work() const {
   refuse();
 }
 

@@ -7,6 +7,7 @@
 
 #include "db/open.h"
 #include "db/schema.h"
+#include "db/step_details.h"
 #include "db/store.h"
 #include "tests/db/files.h"
 #include "tests/db/sample_points.h"
@@ -21,9 +22,10 @@ namespace {
 
 const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
 const std::string kFixtures[] = {
-    kData + "schema_v1.db", kData + "schema_v2.db", kData + "schema_v3.db", kData + "schema_v4.db",
-    kData + "schema_v5.db", kData + "schema_v6.db", kData + "schema_v7.db", kData + "schema_v8.db"};
-const std::string& kFixture = kFixtures[7];  // of today's schema
+    kData + "schema_v1.db", kData + "schema_v2.db", kData + "schema_v3.db",
+    kData + "schema_v4.db", kData + "schema_v5.db", kData + "schema_v6.db",
+    kData + "schema_v7.db", kData + "schema_v8.db", kData + "schema_v9.db"};
+const std::string& kFixture = kFixtures[8];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -79,8 +81,9 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
   {
     Store store = Store::open(path, OpenMode::kCreateOrOpen);
     const std::int64_t run_id = store.begin_run(sample_run("fixture-run"));
+    StepDetails details = StepDetails::open(path, OpenMode::kCreateOrOpen);
     for (int number = 0; number < kFixturePoints; ++number) {
-      store.add_point(run_id, sample_point(number));
+      details.add(store.add_point(run_id, sample_point(number)), sample_detail(number));
     }
     store.add_quality(run_id, {sample_quality(0), sample_quality(1)});
     store.add_diagnostic(run_id, "info", "fixture", "written by the program of this schema");
@@ -108,6 +111,12 @@ TEST_CASE("the stored files of all schemas open and hold what was put in") {
       quality = {sample_quality(0), sample_quality(1)};
     }
     CHECK(store.quality() == quality);
+    const StepDetails details = StepDetails::open(path, mode);
+    for (const db::PointOverview& point : store.overview({}).points) {
+      const int number = static_cast<int>(point.context_len) - 1024;  // sample_point()
+      CHECK(details.of(point.id) ==
+            (fixture >= kFixtures[8] ? sample_detail(number) : StepDetail()));
+    }
     REQUIRE(store.runs().size() == 1);
     CHECK(store.diagnostics(store.runs()[0].id).size() == 1);
   }

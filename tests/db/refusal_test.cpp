@@ -200,10 +200,10 @@ TEST_CASE("a merge refuses bad sources and leaves the target as it was") {
   bytes.replace(bytes.size() / 2 / 4096 * 4096, 4096, std::string(4096, '\xa5'));
   write_bytes(corrupt, bytes);
   const std::string newer = make_database(scratch, "newer.db", 2);
+  const std::string next = std::to_string(schema_version() + 1);
   Database(newer, Access::kWrite)
-      .execute(
-          "PRAGMA user_version = 9; UPDATE meta SET value = '9' WHERE key = "
-          "'min_reader_version'");
+      .execute("PRAGMA user_version = " + next + "; UPDATE meta SET value = '" + next +
+               "' WHERE key = 'min_reader_version'");
   for (const std::string& bad : {foreign, corrupt, newer, (scratch / "missing.db").string()}) {
     const Error error = error_of([&] { merge_into(target, {good, bad}); });
     CAPTURE(error.what());

@@ -8,6 +8,7 @@
 
 #include "model/words/measurement.h"
 #include "model/words/quality_point.h"
+#include "model/words/step_trace.h"
 
 namespace versieve::test {
 
@@ -113,6 +114,40 @@ inline PointMeasurement sample_point(int number) {
   positions.next_layer = 0.5;
   point.sharing = {sharing, positions};
   return point;
+}
+
+// Of a step of three launches, the second of which begins before the first ends, and of a tree of
+// three nodes.
+inline StepDetail sample_detail(int number) {
+  StepTrace trace{.replayed = number % 2 == 0, .period_ns = {}, .launches = {}};
+  if (trace.replayed) {
+    trace.period_ns = 9000.0 + number;
+  }
+  trace.launches = {{.kernel = "nsa_fused_kernel<128, 4>",
+                     .range = "nsa_fused",
+                     .evidence = RangeEvidence::kOrder,
+                     .start_ns = 0,
+                     .duration_ns = 3000 + number,
+                     .stream = 13,
+                     .blocks = 132,
+                     .threads = 256},
+                    {.kernel = "linear_kernel",
+                     .range = "linear",
+                     .evidence = RangeEvidence::kLaunched,
+                     .start_ns = 2500,
+                     .duration_ns = 1500,
+                     .stream = 13,
+                     .blocks = 64,
+                     .threads = 128},
+                    {.kernel = "memcpy DtoH",
+                     .range = "",
+                     .evidence = RangeEvidence::kUnknown,
+                     .start_ns = 6000,
+                     .duration_ns = 800,
+                     .stream = 14}};
+  BlockChoice choice{.layer = 7, .kv_head = 1, .parent = {-1, 0, 0}, .blocks = {}};
+  choice.blocks = {{0, 3, 5}, {0, 3, 9 + number}, {}};
+  return {.trace = trace, .choice = choice};
 }
 
 // Every field as text, so that two points can be compared and a difference be read.
