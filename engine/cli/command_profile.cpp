@@ -386,8 +386,9 @@ Answer run_profile(const Options& options) {
       return store.has_point(machine.record.kind, machine.record.configuration, key);
     });
   }
-  const engine::CampaignOptions campaign = campaign_of(options, work, simulated);
   std::optional<StoredCampaign> stored;
+  engine::CampaignOptions campaign = campaign_of(options, work, simulated);
+  campaign.on_detail = [&](const StepDetail& detail) { stored->add_detail(detail); };
   if (!points.empty()) {  // a run of nothing says nothing
     stored.emplace(store, machine.record);
   }
@@ -414,6 +415,7 @@ Answer run_profile(const Options& options) {
     add_pair_profile(calibrated, quality, answer);
   }
   add_refusals(stored ? stored->refused() : RefusedPoints(), work, answer);
+  answer.json["traces"] = stored ? stored->traces() : 0;
   answer.json["throttled"] = stored ? stored->clocks().throttled() : 0;
   add_hardware(store, machine, options.hardware_out, answer);
   if (const std::string clocks = stored ? stored->clocks().summary() : std::string();

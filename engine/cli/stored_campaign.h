@@ -2,11 +2,16 @@
 // an exception leaves it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
+#include "db/step_details.h"
 #include "db/store.h"
 #include "engine/cli/refused_points.h"
 #include "engine/measure/sweep/clock_log.h"
+#include "model/words/measurement.h"
+#include "model/words/step_trace.h"
 
 namespace versieve::cli {
 
@@ -19,15 +24,22 @@ class StoredCampaign {
 
   // Throws Error(kEnvironment) where the database does not take it.
   void add(const PointMeasurement& point);
-  void complete();
+  // Of the point that add() stored last.
+  void add_detail(const StepDetail& detail);
   const engine::ClockLog& clocks() const { return clocks_; }
   const RefusedPoints& refused() const { return refused_; }
+  std::int64_t traces() const { return traces_; }  // stored
+  // Throws Error(kEnvironment) where the database does not take it.
+  void complete();
   std::string uuid() const;
 
  private:
   db::Store& store_;
   std::int64_t id_ = 0;
   bool open_ = true;
+  std::int64_t last_point_ = 0;
+  std::int64_t traces_ = 0;
+  std::optional<db::StepDetails> details_;  // opened for the first
   engine::ClockLog clocks_;
   RefusedPoints refused_;
 };

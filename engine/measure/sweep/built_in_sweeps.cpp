@@ -5,6 +5,7 @@
 #include "engine/measure/sweep/dense_sweeps.h"
 #include "engine/measure/sweep/pair_sweep.h"
 #include "engine/measure/sweep/sweep.h"
+#include "engine/measure/sweep/trace_sweep.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -310,7 +311,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 21> kBuiltIn = {{
+constexpr std::array<BuiltIn, 22> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -331,6 +332,7 @@ constexpr std::array<BuiltIn, 21> kBuiltIn = {{
     {"paper-figures", kPaperFigures},
     {"batch", kBatchSweep},
     {"batch-bytes", kBatchBytesSweep},
+    {"traces", kTraceSweep},
     {"calibrate", kCalibrate},
 }};
 

@@ -99,12 +99,14 @@ PointMeasurement failed_point(const PointKey& key, const std::string& reason) {
 
 // `runners` is null where points are simulated.
 PointMeasurement measured(const PointKey& key, const CampaignMachine& machine,
-                          const CampaignOptions& options, Runners* runners) {
+                          const CampaignOptions& options, Runners* runners, StepDetail& detail) {
   try {
     if (runners == nullptr) {
       return options.simulate(key);
     }
-    PointMeasurement point = runners->of(key).run(key);
+    PointRunner& runner = runners->of(key);
+    PointMeasurement point = runner.run(key);
+    detail = runner.take_detail();
     if (machine.record.self_check == SelfCheckVerdict::kSuspect &&
         point.reliability == Reliability::kOk) {
       point.reliability = Reliability::kSuspect;
@@ -217,9 +219,13 @@ CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>
   const double start = profiler::steady_seconds();
   for (std::size_t i = 0; i < points.size(); ++i) {
     const double point_start = profiler::steady_seconds();
+    StepDetail detail;
     const PointMeasurement point =
-        measured(points[i], machine, options, runners ? &*runners : nullptr);
+        measured(points[i], machine, options, runners ? &*runners : nullptr, detail);
     on_point(point);
+    if (options.on_detail && !detail.empty()) {
+      options.on_detail(detail);
+    }
     const double now = profiler::steady_seconds();
     time_left.took(points[i].workload, now - point_start);
     progress.done += 1;

@@ -10,6 +10,7 @@
 #include "engine/measure/sweep/pair_source.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/words/measurement.h"
+#include "model/words/step_trace.h"
 
 namespace versieve::engine {
 
@@ -33,6 +34,9 @@ struct CampaignOptions {
   PairSource pair;  // whose points are measured, where the sweep wants one
   // Of backend sim: takes the place of running (engine/analyse/sim/simulate_point.h).
   std::function<PointMeasurement(const PointKey&)> simulate;
+  // What a step did launch by launch, and what its nodes chose: after `on_point` was given the
+  // point that it is of, where there is such. May be empty.
+  std::function<void(const StepDetail&)> on_detail;
 };
 
 struct CampaignProgress {

@@ -5,6 +5,7 @@
 
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/ranges.h"
+#include "engine/measure/sweep/traced_step.h"
 #include "model/words/assert.h"
 #include "model/words/cache_passes.h"
 #include "model/words/error.h"
@@ -26,6 +27,9 @@ using profiler::GpuTimer;
 // many as fit. A step of 32 layers launches some 700 kernels; a layer's attention at most five.
 constexpr std::int64_t kMaxRanges = 2048;
 constexpr std::int64_t kFewRanges = 64;
+// Runs of which one is told launch by launch: one before it, one behind it, and two more, since one
+// may begin a recording anew.
+constexpr std::int64_t kTracedRuns = 5;
 
 class GpuInstrument final : public Instrument {
  public:
@@ -47,6 +51,8 @@ class GpuInstrument final : public Instrument {
   std::vector<RangeMeasurement> log_launches(const RepeatableWork& work);
   void measure_time(const RepeatableWork& work, const MeasurePlan& plan, PointMeasurement& point);
   void measure_trace(const RepeatableWork& work, const MeasurePlan& plan, PointMeasurement& point);
+  // One run as it is timed, launch by launch, after the same was traced within ranges.
+  void trace_launches(const RepeatableWork& work, profiler::ActivityTrace& trace);
   void measure_counters(const RepeatableWork& work, const MeasurePlan& plan,
                         PointMeasurement& point);
   // `repetitions` in one collection.
@@ -178,12 +184,39 @@ void GpuInstrument::measure_trace(const RepeatableWork& work, const MeasurePlan&
   {
     const Watch watch(work, observer);
     for (std::int64_t i = 0; i < plan.trace_repetitions; ++i) {
+      trace.turn(i);
       run_next(work, plan);
     }
   }
   const std::vector<profiler::TracedRange> ranges = trace.end();
   observer.rethrow();
   add_trace(in_repetitions(ranges, plan.trace_repetitions), point.ranges);
+  if (work.on_trace) {
+    trace_launches(work, trace);
+  }
+}
+
+void GpuInstrument::trace_launches(const RepeatableWork& work, profiler::ActivityTrace& trace) {
+  std::vector<profiler::TracedWork> led = trace.work();
+  std::erase_if(led, [](const profiler::TracedWork& launch) { return launch.turn != 0; });
+  TraceObserver observer(trace);
+  trace.begin();
+  {
+    const Watch watch(work, observer);
+    for (std::int64_t i = 0; i < kTracedRuns; ++i) {
+      trace.turn(i);
+      if (work.run_timed) {
+        work.run_timed();
+      } else {
+        work.run(0);
+      }
+    }
+  }
+  trace.end();
+  observer.rethrow();
+  if (std::optional<StepTrace> step = traced_step(trace.work(), led)) {
+    work.on_trace(std::move(*step));
+  }
 }
 
 void GpuInstrument::make_counters(std::int64_t ranges) {

@@ -10,6 +10,7 @@
 
 #include "kernels/common/launch_observer.h"
 #include "model/words/measurement.h"
+#include "model/words/step_trace.h"
 #include "profiler/counter_access.h"
 #include "profiler/timing.h"
 
@@ -30,6 +31,8 @@ struct RepeatableWork {
   bool moves_on = false;
   std::function<void()> synchronize;
   std::function<void(kernels::LaunchObserver*)> observe;
+  // Takes one run launch by launch, as it is timed, where that can be traced; empty: nobody asks.
+  std::function<void(StepTrace)> on_trace;
 };
 
 struct MeasurePlan {

@@ -9,6 +9,7 @@
 #include "engine/measure/sweep/sweep.h"
 #include "model/words/llm_shape.h"
 #include "model/words/measurement.h"
+#include "model/words/step_trace.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -19,6 +20,8 @@ class PointRunner {
   // The measured point, or one with status "refused" and the reason. Throws Error for what went
   // wrong; the campaign stores it as "failed".
   virtual PointMeasurement run(const PointKey& key) = 0;
+  // What the step of the last run() did, handed over; empty of other workloads.
+  virtual StepDetail take_detail() { return {}; }
 };
 
 // A point that will not be measured, and why.

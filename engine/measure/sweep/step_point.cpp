@@ -5,6 +5,7 @@
 
 #include "engine/measure/sweep/point_shape.h"
 #include "engine/measure/sweep/sweep_ops.h"
+#include "engine/measure/sweep/traced_step.h"
 #include "engine/run/model/load.h"
 #include "engine/run/model/synthetic.h"
 #include "engine/run/speculate/device_step.h"
@@ -49,9 +50,12 @@ class StepRunnerPoint final : public StepPointRunner {
         ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
+    detail_ = {};
     const std::string reason = make_ready(key, /*drafts=*/true);
     return reason.empty() ? measure(key) : refused_point(key, reason);
   }
+
+  StepDetail take_detail() override { return std::exchange(detail_, {}); }
 
   PointMeasurement run_verification(const PointKey& key) override {
     const std::string reason = make_ready(key, /*drafts=*/false);
@@ -116,6 +120,7 @@ class StepRunnerPoint final : public StepPointRunner {
   std::optional<DeviceStepRunner<T>> watched_;
   std::optional<Rectifier<T>> rectifier_;  // of points of a whole period
   StepOptions options_;
+  StepDetail detail_;
 };
 
 template <class T>
@@ -446,6 +451,11 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
     }
   });
   work.host_timed = true;
+  if (key.workload == WorkloadKind::kStep) {
+    detail_.choice =
+        block_choice(first, Strategy::parse(key.strategy), target_->shape().num_kv_heads);
+    work.on_trace = [this](StepTrace trace) { detail_.trace = std::move(trace); };
+  }
   if (recorded_) {
     work.run_timed = [this] { recorded_step(); };
   } else if (timed_source_) {

@@ -1,5 +1,6 @@
 // Whole steps through a campaign on the CPU backend: a pair's name says how many tokens its draft
 // proposes, and that draft runs.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -58,6 +59,39 @@ TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
   const double levels = 2.0;
   const double rows = levels * (272 - 68) * 320 * 4;
   CHECK(before.predicted.total() - after.predicted.total() == Approx(rows).epsilon(0.03));
+}
+
+TEST_CASE("a step on the CPU says which blocks its nodes chose, and has no trace") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 1}, "grids": [
+          {"workload": "step", "context_len": 2000, "model": "demo", "launch": "stream",
+           "strategy": ["nsa/d2k2n4/dfs/c2e/F*", "nsa/ar"]}]})",
+      "test", Backend::kCpu);
+  std::vector<std::string> stored;  // points and details in the order in which they came
+  std::vector<StepDetail> details;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu),
+      {.threads = 1,
+       .on_detail =
+           [&](const StepDetail& detail) {
+             stored.push_back("detail");
+             details.push_back(detail);
+           }},
+      [&](const PointMeasurement& point) { stored.push_back(point.key.strategy); },
+      [](const CampaignProgress&) {});
+  REQUIRE(stored == std::vector<std::string>{"nsa/d2k2n4/dfs/c2e/F*", "detail", "nsa/ar"});
+  CHECK(!details[0].trace);
+  const BlockChoice& choice = details[0].choice.value();
+  REQUIRE(choice.parent.size() == 4);
+  CHECK(choice.parent[0] == -1);
+  const auto nsa = named_llm_shape("demo").nsa;
+  for (const std::vector<std::int32_t>& blocks : choice.blocks) {
+    CHECK(std::ssize(blocks) == nsa.sel_count);  // 2,000 tokens have more blocks than that
+    CHECK(std::is_sorted(blocks.begin(), blocks.end()));
+    CHECK(std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end());
+    CHECK(blocks.front() >= 0);
+    CHECK(blocks.back() <= 2004 / nsa.sel_block);
+  }
 }
 
 TEST_CASE("a step of many requests has their rows, reads weights once and their caches each") {
