@@ -13,6 +13,7 @@
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/fused_step.h"
+#include "kernels/nsa_verify/prompt.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/ops_together.h"
 #include "kernels/staged_upload.h"
@@ -137,6 +138,18 @@ class CudaOps final : public Ops<T> {
     VERSIEVE_ASSERT(p.counts == nullptr || reads_counts(p), "this form takes sizes of the host");
     reserve(nsa_verify_scratch_bytes(p));
     launch_nsa_verify(p, context_);
+  }
+  bool has_nsa_prompt(const NsaVerifyParams<T>& p) const {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      return prompt_takes(p);
+    }
+    return false;
+  }
+  void nsa_prompt(const NsaVerifyParams<T>& p) {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      reserve(prompt_scratch_bytes(p));
+      launch_nsa_prompt(p, context_);
+    }
   }
   StepShape prepare_nsa_step(const NsaStepParams<T>& step) {
     if constexpr (std::is_same_v<T, Bf16>) {
@@ -439,6 +452,18 @@ void enqueue_upload(Ops<T>& ops, void* destination, const void* source, std::siz
   }
 }
 template <class T>
+bool has_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
+  bool has = true;
+  on_cuda(ops, [&](auto& cuda) { has = cuda.has_nsa_prompt(p); });
+  return has;
+}
+template <class T>
+void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
+  if (!on_cuda(ops, [&](auto& cuda) { cuda.nsa_prompt(p); })) {
+    ops.nsa_verify(p);
+  }
+}
+template <class T>
 StepShape prepare_nsa_step(Ops<T>& ops, const NsaStepParams<T>& step) {
   StepShape shape;
   on_cuda(ops, [&](auto& cuda) { shape = cuda.prepare_nsa_step(step); });
@@ -468,12 +493,18 @@ template void* stream_of<Bf16>(Ops<Bf16>&);
 template std::int64_t free_memory<float>(Ops<float>&);
 template std::int64_t free_memory<Bf16>(Ops<Bf16>&);
 template void enqueue_upload(Ops<double>&, void*, const void*, std::size_t);
+template bool has_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template void nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template StepShape prepare_nsa_step(Ops<double>&, const NsaStepParams<double>&);
 template void nsa_verify_layer(Ops<double>&, const NsaStepParams<double>&, std::int64_t);
 template void enqueue_upload(Ops<float>&, void*, const void*, std::size_t);
+template bool has_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template void nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template StepShape prepare_nsa_step(Ops<float>&, const NsaStepParams<float>&);
 template void nsa_verify_layer(Ops<float>&, const NsaStepParams<float>&, std::int64_t);
 template void enqueue_upload(Ops<Bf16>&, void*, const void*, std::size_t);
+template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
+template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
 template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
 template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);

@@ -1,4 +1,5 @@
 // The CUDA engine of a build without CUDA: one sentence.
+#include "kernels/nsa_verify/prompt.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/ops_together.h"
 #include "kernels/staged_upload.h"
@@ -33,6 +34,14 @@ void enqueue_upload(Ops<T>& ops, void* destination, const void* source, std::siz
   ops.upload(destination, source, bytes);
 }
 template <class T>
+bool has_nsa_prompt(Ops<T>&, const NsaVerifyParams<T>&) {
+  return true;
+}
+template <class T>
+void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
+  ops.nsa_verify(p);
+}
+template <class T>
 StepShape prepare_nsa_step(Ops<T>&, const NsaStepParams<T>&) {
   return {};
 }
@@ -56,12 +65,18 @@ template void* stream_of<Bf16>(Ops<Bf16>&);
 template std::int64_t free_memory<float>(Ops<float>&);
 template std::int64_t free_memory<Bf16>(Ops<Bf16>&);
 template void enqueue_upload(Ops<double>&, void*, const void*, std::size_t);
+template bool has_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template void nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template StepShape prepare_nsa_step(Ops<double>&, const NsaStepParams<double>&);
 template void nsa_verify_layer(Ops<double>&, const NsaStepParams<double>&, std::int64_t);
 template void enqueue_upload(Ops<float>&, void*, const void*, std::size_t);
+template bool has_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template void nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template StepShape prepare_nsa_step(Ops<float>&, const NsaStepParams<float>&);
 template void nsa_verify_layer(Ops<float>&, const NsaStepParams<float>&, std::int64_t);
 template void enqueue_upload(Ops<Bf16>&, void*, const void*, std::size_t);
+template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
+template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
 template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
 template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);

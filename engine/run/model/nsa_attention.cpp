@@ -2,9 +2,24 @@
 
 #include <utility>
 
+#include "kernels/nsa_verify/prompt.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
+namespace {
+
+// A prompt's rows, which lie behind the committed ones.
+template <class T>
+kernels::NsaVerifyParams<T> in_cache(kernels::NsaVerifyParams<T> p) {
+  const std::int64_t width = p.num_kv_heads * p.head_dim;
+  p.k_tree = p.k + p.context_len * width;
+  p.v_tree = p.v + p.context_len * width;
+  p.k_cmp_tree = p.k_cmp + p.num_compressed * width;
+  p.v_cmp_tree = p.v_cmp + p.num_compressed * width;
+  return p;
+}
+
+}  // namespace
 
 template <class T>
 void NsaAttention<T>::ensure_rows(std::int64_t rows) {
@@ -94,7 +109,11 @@ kernels::NsaVerifyParams<T> NsaAttention<T>::params_of(const AttentionStep<T>& s
 
 template <class T>
 void NsaAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
-  ops_->nsa_verify(params_of(step, layer));
+  if (step.keeps_rows_first) {
+    kernels::nsa_prompt(*ops_, in_cache(params_of(step, layer)));
+  } else {
+    ops_->nsa_verify(params_of(step, layer));
+  }
 }
 
 template <class T>

@@ -1,11 +1,13 @@
 // A prompt's tokens, many in one forward: weights are read once for all of them, and each layer's
-// keys and compressed tokens go to the cache before its attention, which is that of pieces of the
-// prompt side by side, each over the cache as the pieces before leave it.
+// keys and compressed tokens go to the cache before its attention. That is one launch for all of
+// them where there is such a form (kernels/nsa_verify/prompt.h), else that of pieces of the prompt
+// side by side, each over the cache as the pieces before leave it. No bit depends on which.
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
 #include "engine/run/model/target.h"
+#include "kernels/nsa_verify/prompt.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -20,6 +22,22 @@ std::vector<std::int32_t> counted_from(std::int64_t first, std::int64_t count) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(count));
   std::iota(out.begin(), out.end(), static_cast<std::int32_t>(first));
   return out;
+}
+
+// Whether the next `count` tokens' attention can be one launch.
+template <class T>
+bool attends_at_once(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t before,
+                     std::int64_t count) {
+  return shape.attention == AttentionKind::kNsa &&
+         kernels::has_nsa_prompt<T>(ops,
+                                    {.nsa = shape.nsa,
+                                     .num_heads = shape.num_heads,
+                                     .num_kv_heads = shape.num_kv_heads,
+                                     .head_dim = shape.head_dim,
+                                     .context_len = before,
+                                     .num_queries = count,
+                                     .num_compressed = compressed_count(shape.nsa, before),
+                                     .num_blocks = (before + count - 1) / shape.nsa.sel_block + 1});
 }
 
 }  // namespace
@@ -40,22 +58,27 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
   cache_.reserve(before + count);
   // In powers of two: recordings name the rows, and prompts of about one length keep them.
   ensure_rows(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count))));
-  std::vector<SequencePart<T>> pieces;
-  piece_caches_.clear();
-  piece_caches_.reserve(static_cast<std::size_t>((count + kPieceNodes - 1) / kPieceNodes));
-  for (std::int64_t at = 0; at < count; at += kPieceNodes) {
-    const std::int64_t end = std::min(count, at + kPieceNodes);
-    piece_caches_.emplace_back(*ops_, shape_, cache_.rows());
-    piece_caches_.back().set_length(before + at);
-    pieces.push_back({.tree = chain(at, end),
-                      .options = {.group_size = kPieceGroup,
-                                  .last_logits_only = end == count,
-                                  .no_logits = end < count},
-                      .cache = &piece_caches_.back()});
-  }
   piece_rows_ = PieceRows{.before = before, .count = count};
-  lay_out(std::move(pieces));
-  run_together();
+  if (attends_at_once(*ops_, shape_, before, count)) {
+    lay_out({{.tree = chain(0, count), .options = {.last_logits_only = true}, .cache = &cache_}});
+    run_nodes();
+  } else {
+    std::vector<SequencePart<T>> pieces;
+    piece_caches_.clear();
+    piece_caches_.reserve(static_cast<std::size_t>((count + kPieceNodes - 1) / kPieceNodes));
+    for (std::int64_t at = 0; at < count; at += kPieceNodes) {
+      const std::int64_t end = std::min(count, at + kPieceNodes);
+      piece_caches_.emplace_back(*ops_, shape_, cache_.rows());
+      piece_caches_.back().set_length(before + at);
+      pieces.push_back({.tree = chain(at, end),
+                        .options = {.group_size = kPieceGroup,
+                                    .last_logits_only = end == count,
+                                    .no_logits = end < count},
+                        .cache = &piece_caches_.back()});
+    }
+    lay_out(std::move(pieces));
+    run_together();
+  }
   piece_rows_.reset();
   cache_.set_length(before + count);
   nsa_.set_hint(shape_.attention == AttentionKind::kNsa ? count - 1 : -1);

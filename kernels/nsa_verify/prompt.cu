@@ -1,0 +1,224 @@
+// nsa_prompt: NSA attention of a prompt's tokens in one launch, bf16 (README.md, "Prompts").
+// Grid: thread blocks that stay, one an SM, and take (64 tokens, KV head) after one another, those
+// of the longest contexts first. Per block: compressed tokens with softmax weights kept, the choice
+// of blocks, selected blocks of any of its tokens under masks, window, gates and the one write.
+// Traffic: traffic::nsa_prompt. Bound by what the second-level cache delivers where neighbours
+// choose other blocks, else by the warps' instructions.
+#include "kernels/nsa_verify/prompt.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
+#include "kernels/common/launch_range.h"
+#include "kernels/common/tensor_map.h"
+#include "kernels/nsa_verify/prompt_work.cuh"
+#include "kernels/nsa_verify/traffic_shape.h"
+#include "model/launches/nsa_prompt.h"
+#include "model/words/assert.h"
+
+namespace versieve::kernels {
+namespace {
+
+template <int kD>
+__global__ void __launch_bounds__(PromptPlan<kD>::kThreads, 1)
+    nsa_prompt_kernel(const __grid_constant__ PromptArguments p) {
+  using Plan = PromptPlan<kD>;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const Plan plan{shared, shared_address(shared), p.a.num_blocks};
+  release_successors();
+  const bool feeds = threadIdx.x >= Plan::kWorkers;
+  if (threadIdx.x == Plan::kWorkers) {
+    for (const CUtensorMap& map : p.maps) {
+      prefetch_map(&map);
+    }
+    plan.init();
+    publish_barriers();
+  }
+  meet<0, Plan::kThreads>();
+  wait_for_predecessors();
+  const int items = p.groups * p.a.kv_heads;
+  if (feeds) {
+    give_registers<Plan::kIdleRegisters>();
+    PromptFeeder<kD> feeder(p, plan);
+#pragma unroll 1
+    for (int item = static_cast<int>(blockIdx.x); item < items;
+         item += static_cast<int>(gridDim.x)) {
+      const PromptQueries t = prompt_queries<kD>(p, item);
+      if (threadIdx.x == Plan::kWorkers) {
+        feeder.feed_compressed(t);
+      }
+      __syncwarp();
+      meet<0, Plan::kThreads>();  // the list is there
+      if (threadIdx.x == Plan::kWorkers) {
+        feeder.feed_tokens(t);
+      }
+      __syncwarp();
+    }
+    return;
+  }
+  take_registers<Plan::kRegisters>();
+  PromptWorker<kD> worker(p, plan);
+#pragma unroll 1
+  for (int item = static_cast<int>(blockIdx.x); item < items; item += static_cast<int>(gridDim.x)) {
+    const PromptQueries t = prompt_queries<kD>(p, item);
+    worker.attend_compressed(t);
+    worker.choose(t);
+    meet<0, Plan::kThreads>();
+    worker.attend_tokens(t);
+  }
+}
+
+constexpr std::size_t kMaxScratchBytes = std::size_t{1} << 30;
+
+// What a launch is made of beside pointers.
+struct PromptLayout {
+  int per_tile, groups, blocks;  // of a launch
+  std::int64_t max_compressed;   // that a token sees
+  std::int64_t slices;           // of a row's softmax weights
+  std::size_t weights, slice_states, branches, bytes;
+};
+
+template <int kD>
+PromptLayout layout_for(const NsaVerifyParams<Bf16>& p) {
+  using Plan = PromptPlan<kD>;
+  const std::int64_t heads = p.num_heads / p.num_kv_heads;
+  const auto padded_heads = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(heads)));
+  PromptLayout l{};
+  l.per_tile = std::min(kTileRows / padded_heads, kPromptTileQueries);
+  const int of_block = Plan::kWarps * l.per_tile;
+  l.groups = static_cast<int>((p.num_queries + of_block - 1) / of_block);
+  l.blocks = std::min(l.groups * static_cast<int>(p.num_kv_heads), kFusedSms);
+  l.max_compressed = compressed_count(p.nsa, p.context_len + p.num_queries);
+  l.slices =
+      std::max((l.max_compressed + kTileKeys - 1) / kTileKeys * kSlots, (p.num_blocks + 3) / 4);
+  const auto place = [&l](std::int64_t floats) {
+    const std::size_t at = l.bytes;
+    l.bytes += (static_cast<std::size_t>(floats) * sizeof(float) + 255) / 256 * 256;
+    return at;
+  };
+  const std::int64_t rows = std::int64_t{l.blocks} * Plan::kQueries * heads;
+  l.weights = place(rows * l.slices * 4);
+  l.slice_states = place(rows * l.slices * 2);
+  l.branches = place(std::int64_t{l.blocks} * Plan::kWorkers * kD / 2);
+  return l;
+}
+
+template <int kD>
+bool takes(const NsaVerifyParams<Bf16>& p) {
+  using Plan = PromptPlan<kD>;
+  const PromptLayout l = layout_for<kD>(p);
+  const std::int64_t rows =
+      std::int64_t{l.blocks} * Plan::kQueries * (p.num_heads / p.num_kv_heads);
+  return fused_select_words(p.num_blocks, p.nsa.sel_count) <= Plan::kChoiceWords &&
+         Plan::shared_bytes(static_cast<int>(p.num_blocks)) <= 227 * 1024 &&
+         rows * l.slices * 4 < INT32_MAX && l.bytes <= kMaxScratchBytes;
+}
+
+template <int kD>
+PromptArguments prompt_arguments(const NsaVerifyParams<Bf16>& p, const PromptLayout& l,
+                                 char* scratch) {
+  PromptArguments out{};
+  FusedArguments& a = out.a;
+  a.nodes = static_cast<int>(p.num_queries);
+  a.heads = static_cast<int>(p.num_heads);
+  a.kv_heads = static_cast<int>(p.num_kv_heads);
+  a.head_dim = static_cast<int>(p.head_dim);
+  a.group_heads = a.heads / a.kv_heads;
+  a.head_bits = std::countr_zero(std::bit_ceil(static_cast<unsigned>(a.group_heads)));
+  a.context_len = static_cast<int>(p.context_len);
+  a.cmp_block = static_cast<int>(p.nsa.cmp_block);
+  a.stride_bits = std::countr_zero(static_cast<unsigned>(p.nsa.cmp_stride));
+  a.block_bits = std::countr_zero(static_cast<unsigned>(p.nsa.sel_block));
+  a.sel_count = static_cast<int>(p.nsa.sel_count);
+  a.init_blocks = static_cast<int>(p.nsa.init_blocks);
+  a.local_blocks = static_cast<int>(p.nsa.local_blocks);
+  a.window = static_cast<int>(p.nsa.window);
+  a.num_blocks = static_cast<int>(p.num_blocks);
+  a.group_size = 1;
+  a.four = true;
+  a.max_slices = static_cast<int>(l.slices);
+  a.max_blocks = 4 * a.max_slices;
+  a.q = p.q;
+  a.gates = p.gates;
+  a.out = p.out;
+  a.indices = p.indices;
+  out.own = a;
+  out.own.heads = a.group_heads;
+  out.own.kv_heads = 1;
+  out.own.weights = reinterpret_cast<float*>(scratch + l.weights);
+  out.own.slices = reinterpret_cast<float2*>(scratch + l.slice_states);
+  out.branches = reinterpret_cast<float*>(scratch + l.branches);
+  out.per_tile = l.per_tile;
+  out.groups = l.groups;
+  // Up to the prompt's last row: what lies behind reads as 0. A cache without rows is never read.
+  const auto map = [&p](const Bf16* rows, std::int64_t count) {
+    return cache_map(count > 0 ? rows : p.q, std::max<std::int64_t>(count, 1), p.num_kv_heads,
+                     p.head_dim, kTileKeys);
+  };
+  out.maps[0] = map(p.k, p.context_len + p.num_queries);
+  out.maps[1] = map(p.v, p.context_len + p.num_queries);
+  out.maps[2] = map(p.k_cmp, l.max_compressed);
+  out.maps[3] = map(p.v_cmp, l.max_compressed);
+  return out;
+}
+
+template <int kD>
+void launch(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) {
+  using Plan = PromptPlan<kD>;
+  const PromptLayout l = layout_for<kD>(p);
+  VERSIEVE_ASSERT(context.scratch_bytes >= l.bytes, "scratch was sized for this call");
+  const LaunchRange range("nsa_prompt", traffic::nsa_prompt(traffic_shape_of(p)), context.observer);
+  launch_dependent(
+      {.grid = dim3(static_cast<unsigned>(l.blocks)),
+       .threads = Plan::kThreads,
+       .shared_bytes = static_cast<std::size_t>(Plan::shared_bytes(static_cast<int>(p.num_blocks))),
+       .stream = context.stream},
+      nsa_prompt_kernel<kD>, prompt_arguments<kD>(p, l, static_cast<char*>(context.scratch)));
+  check(cudaGetLastError());
+}
+
+// A slice of 16 compressed tokens is four blocks, in which the softmax weights are kept.
+bool is_four(const NsaGeometry& nsa) {
+  return nsa.sel_block == 4 * nsa.cmp_stride && nsa.cmp_block == 2 * nsa.cmp_stride;
+}
+
+bool is_narrow(const NsaVerifyParams<Bf16>& p) {
+  return p.head_dim <= 64;
+}
+
+bool lies_in_cache(const NsaVerifyParams<Bf16>& p) {
+  const std::int64_t width = p.num_kv_heads * p.head_dim;
+  const bool compressed =
+      p.num_tree_compressed == 0 || (p.k_cmp_tree == p.k_cmp + p.num_compressed * width &&
+                                     p.v_cmp_tree == p.v_cmp + p.num_compressed * width);
+  return compressed && p.k_tree == p.k + p.context_len * width &&
+         p.v_tree == p.v + p.context_len * width;
+}
+
+}  // namespace
+
+bool prompt_takes(const NsaVerifyParams<Bf16>& p) {
+  const auto power_of_two = [](std::int64_t x) { return (x & (x - 1)) == 0; };
+  return p.form == NsaForm::kFused && p.counts == nullptr && p.indices_in == nullptr &&
+         p.imposed_indices == nullptr && p.importance == nullptr &&
+         p.group_mode == GroupMode::kExact && p.head_dim % 16 == 0 && p.head_dim <= 128 &&
+         p.num_heads / p.num_kv_heads <= kTileRows && is_four(p.nsa) &&
+         power_of_two(p.nsa.sel_block) && p.nsa.sel_block >= kSliceKeys &&
+         p.nsa.sel_block <= 4096 && p.nsa.window <= (1 << 22) &&
+         p.context_len + p.num_queries <= (1 << 20) &&
+         p.num_queries * p.num_heads * p.head_dim < INT32_MAX &&
+         (is_narrow(p) ? takes<64>(p) : takes<128>(p));
+}
+
+std::size_t prompt_scratch_bytes(const NsaVerifyParams<Bf16>& p) {
+  return is_narrow(p) ? layout_for<64>(p).bytes : layout_for<128>(p).bytes;
+}
+
+void launch_nsa_prompt(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) {
+  VERSIEVE_ASSERT(prompt_takes(p) && lies_in_cache(p), "a prompt's rows lie in the caches");
+  is_narrow(p) ? launch<64>(p, context) : launch<128>(p, context);
+}
+
+}  // namespace versieve::kernels

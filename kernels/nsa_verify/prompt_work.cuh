@@ -1,0 +1,434 @@
+// What the warps of a thread block of the prompt's form go through for one group of tokens and KV
+// head: compressed tokens, the choice of blocks, selected blocks, window.
+#pragma once
+
+#include "kernels/nsa_verify/fused_route.cuh"
+#include "kernels/nsa_verify/prompt_plan.cuh"
+#include "kernels/nsa_verify/prompt_rows.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+
+namespace versieve::kernels {
+
+struct PromptArguments {
+  FusedArguments a;
+  // The same of rows [thread block, query, H/G]: where softmax weights lie while blocks are chosen.
+  FusedArguments own;
+  CUtensorMap maps[4];  // keys, values, compressed keys, compressed values
+  float* branches;      // [thread blocks, kD / 2, kWorkers]: what a thread keeps of its rows
+  int per_tile;         // tokens of a row tile
+  int groups;           // of tokens, a thread block each
+};
+
+// What a thread block works on. The longest contexts come first.
+template <int kD>
+__device__ __forceinline__ PromptQueries prompt_queries(const PromptArguments& p, int item) {
+  const int g = item % p.a.kv_heads;
+  const int of_block = PromptPlan<kD>::kWarps * p.per_tile;
+  const int first = (p.groups - 1 - item / p.a.kv_heads) * of_block;
+  return {p.a,
+          g,
+          first,
+          min(of_block, p.a.nodes - first),
+          static_cast<int>(threadIdx.x) / 32,
+          static_cast<int>(threadIdx.x) % 32,
+          p.per_tile};
+}
+__device__ __forceinline__ int tiles_of(int keys) {
+  return (keys + kTileKeys - 1) / kTileKeys;
+}
+// Chunks of 64 positions of a window segment that any token of the block sees: every second from
+// `first` on, up to the last token's.
+struct WindowChunks {
+  int first, last;
+
+  __device__ __forceinline__ WindowChunks(const PromptQueries& t, int segment)
+      : first(max(t.position_of(0) - t.a.window + 1, 0) / kTileKeys),
+        last(t.a.window > 0 ? t.last_position() / kTileKeys : -1) {
+    first += (first + segment) % kWindowSegments;
+  }
+};
+
+// The warp that feeds: one lane asks for the tiles in the order in which the others take them.
+template <int kD>
+class PromptFeeder {
+ public:
+  using Plan = PromptPlan<kD>;
+
+  __device__ __forceinline__ PromptFeeder(const PromptArguments& p, const Plan& plan)
+      : p_(p), plan_(plan) {}
+
+  __device__ __forceinline__ void feed_compressed(const PromptQueries& t) {
+    const int tiles = tiles_of(t.a.compressed_of(t.last_position() + 1));
+#pragma unroll 1
+    for (int i = 0; i < tiles; ++i) {
+      ask(p_.maps + 2, t.g, i * kTileKeys);
+    }
+  }
+  __device__ __forceinline__ void feed_tokens(const PromptQueries& t) {
+    const int blocks = plan_.starts()[kSelectedSegments];
+    const int last = t.last_position();
+#pragma unroll 1
+    for (int i = 0; i < blocks; ++i) {
+      const int first = plan_.list()[i] << t.a.block_bits;
+      const int end = min(first + (1 << t.a.block_bits), last + 1);
+#pragma unroll 1
+      for (int at = first; at < end; at += kTileKeys) {
+        ask(p_.maps, t.g, at);
+      }
+    }
+#pragma unroll 1
+    for (int segment = 0; segment < kWindowSegments; ++segment) {
+      const WindowChunks chunks(t, segment);
+#pragma unroll 1
+      for (int chunk = chunks.first; chunk <= chunks.last; chunk += kWindowSegments) {
+        ask(p_.maps, t.g, chunk * kTileKeys);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void ask(const CUtensorMap* maps, int g, int row) {
+    barrier_wait(plan_.empty(at_.place), at_.parity ^ 1);  // a first round waits for nobody
+    const std::uint32_t full = plan_.full(at_.place);
+    barrier_expect(full, Plan::kTileBytes);
+#pragma unroll
+    for (int values = 0; values < 2; ++values) {
+#pragma unroll
+      for (int panel = 0; panel < kD / 64; ++panel) {
+        copy_box_3d(plan_.tile(at_.place) + static_cast<std::uint32_t>(values * Plan::kUnitBytes +
+                                                                       panel * kTileKeys * 128),
+                    maps + values, panel * 64, g, row, full);
+      }
+    }
+    at_.advance();
+  }
+
+  const PromptArguments& p_;
+  const Plan& plan_;
+  RingTurn<Plan::kTiles> at_;
+};
+
+// A warp that works: a row tile.
+template <int kD>
+class PromptWorker {
+ public:
+  using Plan = PromptPlan<kD>;
+
+  __device__ __forceinline__ PromptWorker(const PromptArguments& p, const Plan& plan)
+      : p_(p), plan_(plan) {}
+
+  // The compressed branch, gated, to this thread's memory; weights and states for the choice.
+  __device__ __forceinline__ void attend_compressed(const PromptQueries& t) {
+    begin(t);
+    const PromptQueries own{p_.own,    0,      static_cast<int>(blockIdx.x) * Plan::kQueries,
+                            t.count,   t.tile, t.lane,
+                            t.per_tile};
+    const KeepWeights keep(own);
+    PartTotal<kD, 32> join(plan_.kept(t.tile) + t.lane);
+    PartTotal<kD, Plan::kWorkers> total(branch());
+    const int seen[2] = {t.a.compressed_of(position_[0] + 1), t.a.compressed_of(position_[1] + 1)};
+    const int warp_seen = t.a.compressed_of(last_ + 1);
+    const int least_seen = t.a.compressed_of(first_ + 1);
+    const int tiles = tiles_of(t.a.compressed_of(t.last_position() + 1));
+#pragma unroll 1
+    for (int i = 0; i < tiles; ++i) {
+      const int first = i * kTileKeys;
+      if (first >= warp_seen) {
+        pass_tile();
+        continue;
+      }
+      const int end[2] = {seen[0] - first, seen[1] - first};
+      const bool hides = least_seen < first + kTileKeys;
+      attend_tile<true>({0, 0}, end, {true, true}, hides, keep, first,
+                        min(kTileKeys, warp_seen - first));
+      const int next = first + kTileKeys;
+      if (next >= warp_seen || span_of(next) != span_of(first)) {
+        join.add(rows_);
+        if (next >= warp_seen || ends_join(span_of(first))) {
+          total.add(join);
+        }
+      }
+    }
+    end_compressed(t, total);
+  }
+
+  // Each token's blocks, and the list of the thread block's. By all working warps.
+  __device__ __forceinline__ void choose(const PromptQueries& t) {
+    meet<1, Plan::kWorkers>();  // all tiles and earlier lists are read, all weights there
+    const int blocks = (t.last_position() >> t.a.block_bits) + 1;
+    unsigned long long* const masks = plan_.masks();
+    for (int i = static_cast<int>(threadIdx.x); i < blocks; i += Plan::kWorkers) {
+      masks[i] = 0ULL;
+    }
+    meet<1, Plan::kWorkers>();
+#pragma unroll 1
+    for (int i = 0; i < t.per_tile && t.tile * t.per_tile + i < t.count; ++i) {
+      choose_of(t, i);
+    }
+    meet<1, Plan::kWorkers>();
+    if (t.tile == 0) {
+      list_blocks(t, blocks);
+    }
+    fence_for_copies();  // tiles come where the choice was made
+  }
+
+  // Selected blocks and window, and the output. The list is there.
+  __device__ __forceinline__ void attend_tokens(const PromptQueries& t) {
+    PartTotal<kD, 32> total(plan_.kept(t.tile) + t.lane);
+    attend_selected(t, total);
+    put_selected(t, total);
+    total.clear();
+    attend_window(t, total);
+    write(t, total);
+  }
+
+ private:
+  __device__ __forceinline__ void begin(const PromptQueries& t) {
+    const RowPlaces places(t);
+    rows_.load(t.a.head_dim, places.at, queries());
+    first_ = t.position_of(t.tile * t.per_tile);
+    last_ = t.position_of((t.tile + 1) * t.per_tile - 1);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      position_[r] = t.position_of(t.query_of(t.lane / 4 + r * 8));
+    }
+  }
+  __device__ __forceinline__ uint4* queries() const {
+    return plan_.queries(static_cast<int>(threadIdx.x) / 32) + threadIdx.x % 32;
+  }
+  __device__ __forceinline__ float* branch() const {
+    return p_.branches + static_cast<std::int64_t>(blockIdx.x) * (kD / 2 * Plan::kWorkers) +
+           threadIdx.x;
+  }
+
+  __device__ __forceinline__ void release() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      barrier_arrive(plan_.empty(at_.place));
+    }
+    at_.advance();
+  }
+  __device__ __forceinline__ void pass_tile() {
+    barrier_wait(plan_.full(at_.place), at_.parity);
+    release();
+  }
+  // The next tile. Rows see keys [begin, end) of it, if `hides`, those that take part.
+  template <bool kKeeps, class Keep>
+  __device__ __forceinline__ void attend_tile(const int (&begin)[2], const int (&end)[2],
+                                              const bool (&takes)[2], bool hides, const Keep& keep,
+                                              int first, int count) {
+    barrier_wait(plan_.full(at_.place), at_.parity);
+    const std::uint32_t keys = plan_.tile(at_.place);
+    float s[kTileKeys / 8][4];
+    rows_.score(queries(), keys, s);
+    if (hides) {
+      hide_scores(begin, end, static_cast<int>(threadIdx.x) % 32, s);
+    }
+    const float offset[2] = {takes[0] ? Rows<kD>::kGrid : -INFINITY,
+                             takes[1] ? Rows<kD>::kGrid : -INFINITY};
+    rows_.weigh(s, offset);
+    std::uint32_t p[kSlots][4];
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
+      rows_.add_values(keys + Plan::kUnitBytes, slot, p[slot]);
+    }
+    release();
+    if constexpr (kKeeps) {
+      keep.tile(first, count, rows_, s, p);
+    }
+  }
+
+  __device__ __forceinline__ float gate(const PromptQueries& t, int half, int which) const {
+    const int row = t.lane / 4 + half * 8;
+    return t.has_row(row)
+               ? load_f32(t.a.gates + t.row_index(t.query_of(row), t.head_of(row)) * 3 + which)
+               : 0.0F;
+  }
+
+  __device__ __forceinline__ void end_compressed(const PromptQueries& t,
+                                                 const PartTotal<kD, Plan::kWorkers>& total) {
+    const float inverse[2] = {total.inverse(0), total.inverse(1)};
+    const float gates[2] = {gate(t, 0, 0), gate(t, 1, 0)};
+    if (t.lane % 4 == 0) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        plan_.states(t.tile)[t.lane / 4 + r * 8] = make_float2(total.reference[r], inverse[r]);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float x =
+            total.sum[e / 2] > 0.0F ? fmaf(inverse[e / 2], total.out(n, e), 0.0F) : 0.0F;
+        total.at[(n * 4 + e) * Plan::kWorkers] = gates[e / 2] * x;
+      }
+    }
+  }
+
+  // Of the tile's token i. The warp's share of the ring holds keys, chosen blocks, candidates.
+  __device__ __forceinline__ void choose_of(const PromptQueries& t, int i) {
+    const int query = t.tile * t.per_tile + i;
+    NodeOfHead node{};
+    node.node = t.first_node + query;
+    node.g = t.g;
+    node.position = t.position_of(query);
+    node.seen = t.a.compressed_of(node.position + 1);
+    node.states = plan_.states(t.tile) + (i << t.a.head_bits);
+    NodeOfHead own = node;
+    own.node = static_cast<int>(blockIdx.x) * Plan::kQueries + query;
+    own.g = 0;
+    unsigned* const keys = plan_.choice(t.tile);
+    std::int32_t* const chosen =
+        reinterpret_cast<std::int32_t*>(keys + (t.a.num_blocks + 3) / 4 * 4);
+    uint2* const candidates = reinterpret_cast<uint2*>(chosen + (t.a.sel_count + 3) / 4 * 4);
+    SliceWeights weights;
+    importance_of_node(p_.own, own, keys, t.lane, 32, weights, false);
+    __syncwarp();
+    select_of_node(t.a, node, keys, chosen, candidates);
+    __syncwarp();
+    const int count = min(t.a.sel_count, (node.position >> t.a.block_bits) + 1);
+    for (int at = t.lane; at < count; at += 32) {
+      atomicOr(plan_.masks() + chosen[at], 1ULL << query);
+    }
+    __syncwarp();
+  }
+  // Blocks that any token chose, segment after segment. One warp.
+  __device__ __forceinline__ void list_blocks(const PromptQueries& t, int blocks) {
+    int length = 0;
+#pragma unroll 1
+    for (int segment = 0; segment < kSelectedSegments; ++segment) {
+      if (t.lane == 0) {
+        plan_.starts()[segment] = length;
+      }
+#pragma unroll 1
+      for (int first = segment; first < blocks; first += 32 * kSelectedSegments) {
+        const int block = first + t.lane * kSelectedSegments;
+        const bool there = block < blocks && plan_.masks()[block] != 0ULL;
+        const unsigned found = __ballot_sync(0xFFFFFFFFU, there);
+        if (there) {
+          plan_.list()[length + __popc(found & ((1U << t.lane) - 1U))] =
+              static_cast<std::uint16_t>(block);
+        }
+        length += __popc(found);
+      }
+    }
+    if (t.lane == 0) {
+      plan_.starts()[kSelectedSegments] = length;
+    }
+  }
+
+  __device__ __forceinline__ void attend_selected(const PromptQueries& t,
+                                                  PartTotal<kD, 32>& total) {
+    const unsigned of_tile = (1U << t.per_tile) - 1U;
+    const int tile_keys = min(kTileKeys, 1 << t.a.block_bits);
+    int i = 0;
+#pragma unroll 1
+    for (int segment = 0; segment < kSelectedSegments; ++segment) {
+      const int end = plan_.starts()[segment + 1];
+      bool any = false;
+#pragma unroll 1
+      for (; i < end; ++i) {
+        const int block = plan_.list()[i];
+        const unsigned own =
+            static_cast<unsigned>(plan_.masks()[block] >> (t.tile * t.per_tile)) & of_tile;
+        const bool takes[2] = {(own >> (t.lane / 4 >> t.a.head_bits) & 1U) != 0U,
+                               (own >> ((t.lane / 4 + 8) >> t.a.head_bits) & 1U) != 0U};
+        const int begin = block << t.a.block_bits;
+        const int behind = min(begin + (1 << t.a.block_bits), t.last_position() + 1);
+#pragma unroll 1
+        for (int first = begin; first < behind; first += kTileKeys) {
+          if (own == 0U || first > last_) {
+            pass_tile();
+            continue;
+          }
+          any = true;
+          const int ends[2] = {min(position_[0] + 1 - first, tile_keys),
+                               min(position_[1] + 1 - first, tile_keys)};
+          const bool hides = tile_keys < kTileKeys || first + kTileKeys - 1 > first_;
+          attend_tile<false>({0, 0}, ends, takes, hides, KeepNothing{}, 0, 0);
+        }
+      }
+      if (any) {
+        total.add(rows_);
+      }
+    }
+  }
+  __device__ __forceinline__ void put_selected(const PromptQueries& t,
+                                               const PartTotal<kD, 32>& total) {
+    const float share[2] = {total.inverse(0) * gate(t, 0, 1), total.inverse(1) * gate(t, 1, 1)};
+    float* const value = branch();
+#pragma unroll
+    for (int n = 0; n < kD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float* const x = value + (n * 4 + e) * Plan::kWorkers;
+        if (total.sum[e / 2] > 0.0F) {
+          *x = fmaf(share[e / 2], total.out(n, e), *x);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void attend_window(const PromptQueries& t, PartTotal<kD, 32>& total) {
+#pragma unroll 1
+    for (int segment = 0; segment < kWindowSegments; ++segment) {
+      const WindowChunks chunks(t, segment);
+      bool any = false;
+#pragma unroll 1
+      for (int chunk = chunks.first; chunk <= chunks.last; chunk += kWindowSegments) {
+        const int first = chunk * kTileKeys;
+        if (first > last_ || first + kTileKeys <= first_ - t.a.window + 1) {
+          pass_tile();
+          continue;
+        }
+        any = true;
+        const int begins[2] = {position_[0] - t.a.window + 1 - first,
+                               position_[1] - t.a.window + 1 - first};
+        const int ends[2] = {position_[0] + 1 - first, position_[1] + 1 - first};
+        const bool hides = first + kTileKeys - 1 > first_ || first <= last_ - t.a.window;
+        attend_tile<false>(begins, ends, {true, true}, hides, KeepNothing{}, 0, 0);
+      }
+      if (any) {
+        total.add(rows_);
+      }
+    }
+  }
+  __device__ __forceinline__ void write(const PromptQueries& t, const PartTotal<kD, 32>& total) {
+    const float share[2] = {total.inverse(0) * gate(t, 0, 2), total.inverse(1) * gate(t, 1, 2)};
+    const float* const value = branch();
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = t.lane / 4 + r * 8;
+      Bf16* const out =
+          t.has_row(row) ? t.a.out + t.row_index(t.query_of(row), t.head_of(row)) * t.a.head_dim +
+                               t.lane % 4 * 2
+                         : nullptr;
+#pragma unroll
+      for (int n = 0; n < kD / 8; ++n) {
+        float x[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          x[e] = value[(n * 4 + 2 * r + e) * Plan::kWorkers];
+          if (total.sum[r] > 0.0F) {
+            x[e] = fmaf(share[r], total.out(n, 2 * r + e), x[e]);
+          }
+        }
+        if (out != nullptr && n * 8 < t.a.head_dim) {
+          *reinterpret_cast<std::uint32_t*>(out + n * 8) = pack_bf16(x[0], x[1]);
+        }
+      }
+    }
+  }
+
+  const PromptArguments& p_;
+  const Plan& plan_;
+  PromptRows<kD> rows_;
+  RingTurn<Plan::kTiles> at_;
+  int first_, last_;  // positions of the row tile's tokens
+  int position_[2];   // of the tokens of rows lane / 4 and lane / 4 + 8
+};
+
+}  // namespace versieve::kernels
