@@ -57,9 +57,11 @@ TEST_CASE("a step's trace has the launches that the engine launched, with names 
           "strategy": ["nsa/ar", "nsa/d4k4n16/dfs/c4e/F*", "nsa/d4k4n16/bfs/c1/(FR)*"]},
          {"workload": "step", "model": "nsa-1b", "context_len": 4096, "dtype": "bf16",
           "launch": "stream", "strategy": "nsa/d4k4n16/dfs/c4e/F*"},
+         {"workload": "step", "model": "demo", "context_len": 4096, "dtype": "bf16",
+          "strategy": "nsa/d6k8n64/bfs/c4e/F*"},
          {"workload": "step", "model": "dense-1b", "context_len": 4096, "dtype": "bf16",
           "strategy": "dense/ar"})");
-  REQUIRE(all.size() == 5);
+  REQUIRE(all.size() == 6);
   for (const Measured& m : all) {
     CAPTURE(m.point.key.strategy, name_of(m.point.key.launch), m.point.reason);
     REQUIRE(m.point.status == PointStatus::kOk);
@@ -68,11 +70,15 @@ TEST_CASE("a step's trace has the launches that the engine launched, with names 
     CHECK(trace.replayed == (m.point.key.launch == LaunchMode::kGraph));
     const std::map<std::string, std::int64_t> found = kernels_by_range(trace);
     std::int64_t unknown = 0;
-    for (const RangeMeasurement& range : m.point.ranges) {
-      const auto at = found.find(range.path);
-      CAPTURE(range.path, range.launches);
-      CHECK(at != found.end());
-      CHECK((at == found.end() || at->second >= range.launches));  // a launch is a kernel or more
+    // What is launched step by step is the trace's own form; a recorded step of nsa-1b drafts and
+    // accepts by other launches than the one that the host leads, whose ranges the point has.
+    if (m.point.key.launch == LaunchMode::kStream || m.point.key.model == "demo") {
+      for (const RangeMeasurement& range : m.point.ranges) {
+        CAPTURE(range.path, range.launches);
+        const auto at = found.find(range.path);
+        CHECK(at != found.end());
+        CHECK((at == found.end() || at->second >= range.launches));  // a launch is a kernel or more
+      }
     }
     double sum_ns = 0.0;
     for (const TracedLaunch& launch : trace.launches) {
@@ -81,11 +87,13 @@ TEST_CASE("a step's trace has the launches that the engine launched, with names 
       CHECK(launch.start_ns >= 0);
       CHECK(launch.duration_ns >= 0);
       unknown += launch.blocks > 0 && launch.range.empty();
+      CHECK((launch.blocks == 0 || launch.evidence == RangeEvidence::kLaunched ||
+             launch.evidence == RangeEvidence::kOrder));
       sum_ns += static_cast<double>(launch.duration_ns);
     }
     const double busy_ns = static_cast<double>(trace.busy_ns());
     const double length_ns = static_cast<double>(trace.length_ns());
-    CHECK(unknown * 50 <= std::ssize(trace.launches));
+    CHECK(unknown == 0);
     CHECK(busy_ns <= sum_ns);
     CHECK(busy_ns <= length_ns);
     CHECK(busy_ns > 0.3 * length_ns);
@@ -93,7 +101,9 @@ TEST_CASE("a step's trace has the launches that the engine launched, with names 
     for (const RangeMeasurement& range : m.point.ranges) {
       by_range_ns += range.gpu_time_ns.back();
     }
-    CHECK(busy_ns == Approx(by_range_ns).epsilon(0.25));  // another repetition of the same work
+    if (!trace.replayed || m.point.key.model == "demo") {
+      CHECK(busy_ns == Approx(by_range_ns).epsilon(0.25));  // another repetition of the same work
+    }
     if (trace.period_ns) {
       CHECK(*trace.period_ns >= 0.95 * length_ns);
     }

@@ -184,7 +184,6 @@ void GpuInstrument::measure_trace(const RepeatableWork& work, const MeasurePlan&
   {
     const Watch watch(work, observer);
     for (std::int64_t i = 0; i < plan.trace_repetitions; ++i) {
-      trace.turn(i);
       run_next(work, plan);
     }
   }
@@ -197,24 +196,25 @@ void GpuInstrument::measure_trace(const RepeatableWork& work, const MeasurePlan&
 }
 
 void GpuInstrument::trace_launches(const RepeatableWork& work, profiler::ActivityTrace& trace) {
-  std::vector<profiler::TracedWork> led = trace.work();
-  std::erase_if(led, [](const profiler::TracedWork& launch) { return launch.turn != 0; });
-  TraceObserver observer(trace);
-  trace.begin();
-  {
-    const Watch watch(work, observer);
-    for (std::int64_t i = 0; i < kTracedRuns; ++i) {
-      trace.turn(i);
-      if (work.run_timed) {
-        work.run_timed();
-      } else {
-        work.run(0);
+  const auto traced = [&](std::int64_t runs, const std::function<void()>& run) {
+    TraceObserver observer(trace);
+    trace.begin();
+    {
+      const Watch watch(work, observer);
+      for (std::int64_t i = 0; i < runs; ++i) {
+        trace.turn(i);
+        run();
       }
     }
-  }
-  trace.end();
-  observer.rethrow();
-  if (std::optional<StepTrace> step = traced_step(trace.work(), led)) {
+    trace.end();
+    observer.rethrow();
+    return trace.work();
+  };
+  const std::function<void()> run = [&work] { work.run(0); };
+  const std::vector<profiler::TracedWork> led = traced(1, work.run_led ? work.run_led : run);
+  const std::vector<profiler::TracedWork> runs =
+      traced(kTracedRuns, work.run_timed ? work.run_timed : run);
+  if (std::optional<StepTrace> step = traced_step(runs, led)) {
     work.on_trace(std::move(*step));
   }
 }

@@ -33,6 +33,9 @@ struct RepeatableWork {
   std::function<void(kernels::LaunchObserver*)> observe;
   // Takes one run launch by launch, as it is timed, where that can be traced; empty: nobody asks.
   std::function<void(StepTrace)> on_trace;
+  // What `run_timed` replays, enqueued launch by launch, so that its launches lie in ranges; empty:
+  // `run` is that.
+  std::function<void()> run_led;
 };
 
 struct MeasurePlan {

@@ -91,7 +91,7 @@ class StepRunnerPoint final : public StepPointRunner {
   void begin_recorded();
   void recorded_step();
   void begin(DeviceStepRunner<T>& runner);
-  void watched_step();
+  void step_by_launches(DeviceStepRunner<T>& runner);
   void period();
   void pass();
   PointMeasurement measure(const PointKey& key);
@@ -118,7 +118,8 @@ class StepRunnerPoint final : public StepPointRunner {
   // What trace and counters watch in the place of a step that the host leads: one whose draft runs
   // all levels in one launch, which no host-led step has.
   std::optional<DeviceStepRunner<T>> watched_;
-  std::optional<Rectifier<T>> rectifier_;  // of points of a whole period
+  std::optional<DeviceStepRunner<T>> led_;  // recorded steps by launches, for a trace
+  std::optional<Rectifier<T>> rectifier_;   // of points of a whole period
   StepOptions options_;
   StepDetail detail_;
 };
@@ -186,10 +187,12 @@ std::string StepRunnerPoint<T>::make_recorded(const PointKey& key, const Strateg
     return reason + " (launch \"stream\" can be measured)";
   }
   recorded_.emplace(*ops_, *target_, head(), steps);
+  steps.records = false;
   if (drafts && draft_ && std::is_same_v<T, Bf16> && key.temperature == 0.0 &&
       drafts_in_one_launch(draft_->shape(), target_->shape().vocab, strategy.draft)) {
-    steps.records = false;
     watched_.emplace(*ops_, *target_, head(), steps);
+  } else if (drafts && !rectifies) {
+    led_.emplace(*ops_, *target_, head(), steps);
   }
   if (rectifies) {
     rectifier_.emplace(*target_, strategy.resa_rectify_every);
@@ -223,6 +226,7 @@ std::string StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& k
   rectifier_.reset();
   recorded_.reset();
   watched_.reset();
+  led_.reset();
   const std::string model = model_of(key) + "/" + shape.name;
   if (model_ != model) {
     make_models(shape, key);
@@ -377,12 +381,12 @@ void StepRunnerPoint<T>::begin(DeviceStepRunner<T>& runner) {
                 .seed = plan_.seed});
 }
 
-// Begun before anybody watches; the few that are watched find room.
+// Of a runner that was begun before anybody watches; the few that are watched find room.
 template <class T>
-void StepRunnerPoint<T>::watched_step() {
+void StepRunnerPoint<T>::step_by_launches(DeviceStepRunner<T>& runner) {
   finish_recorded();
-  watched_->launch();
-  watched_->wait();
+  runner.launch();
+  runner.wait();
 }
 
 // The steady state of generation: one more step is enqueued, then the oldest is waited for. Each
@@ -445,7 +449,7 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
     if (rectifier_) {
       pass();
     } else if (watched_) {
-      watched_step();
+      step_by_launches(*watched_);
     } else {
       step(*source_, false);
     }
@@ -455,6 +459,12 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
     detail_.choice =
         block_choice(first, Strategy::parse(key.strategy), target_->shape().num_kv_heads);
     work.on_trace = [this](StepTrace trace) { detail_.trace = std::move(trace); };
+    if (led_) {
+      work.run_led = [this] {
+        begin(*led_);
+        step_by_launches(*led_);
+      };
+    }
   }
   if (recorded_) {
     work.run_timed = [this] { recorded_step(); };
