@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "db/step_details.h"
 #include "engine/analyse/fit/statistics.h"
 #include "engine/measure/sweep/machine_figures.h"
 #include "gui/models/numbers.h"
@@ -118,6 +119,20 @@ TreeSharing sharing_of(const db::Store& store, const PointKey& key) {
   return sharing;
 }
 
+void add_traces(const db::StepDetails& details, std::int64_t first, std::int64_t second,
+                StepView& view) {
+  StepDetail detail = details.of(first);
+  view.choice = std::move(detail.choice);
+  if (detail.trace) {
+    view.first_trace = traced_launches(*detail.trace, view.first->launches, view.roofs);
+  }
+  if (second >= 0) {
+    if (const std::optional<StepTrace> trace = details.of(second).trace) {
+      view.second_trace = traced_launches(*trace, view.second->launches, view.roofs);
+    }
+  }
+}
+
 StepViewPtr read_view(const QString& path, std::int64_t first, std::int64_t second,
                       const std::string& device) {
   const db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kReadOnly);
@@ -128,6 +143,8 @@ StepViewPtr read_view(const QString& path, std::int64_t first, std::int64_t seco
   }
   view->roofs = roofs_of(store, device);
   view->sharing = sharing_of(store, view->first->key);
+  add_traces(db::StepDetails::open(path.toStdString(), db::OpenMode::kReadOnly), first, second,
+             *view);
   return view;
 }
 
@@ -196,6 +213,22 @@ QString step_text(const MeasuredStep& step, const MachineRoofs& roofs) {
                 .arg(nanoseconds(1e3 * floor_us), fixed(100.0 * floor_us / *step.us, 0));
   }
   return text + ".";
+}
+
+QString missing_trace_text(const StepView& view) {
+  const bool first = !view.first_trace;
+  const bool second = view.second && !view.second_trace;
+  if (!first && !second) {
+    return {};
+  }
+  const QString which = first && second ? QObject::tr("No trace of either step is stored")
+                        : view.second
+                            ? (first ? QObject::tr("No trace of the first step is stored")
+                                     : QObject::tr("No trace of the step beside it is stored"))
+                            : QObject::tr("No trace of this step is stored");
+  return which + QObject::tr(
+                     ": versieve profile --sweep traces stores one of each step, on a "
+                     "machine with a GPU and CUPTI; db/measured/h100-traces.db has some.");
 }
 
 QString launch_text(const StepLaunch& launch, const MachineRoofs& roofs) {

@@ -1,6 +1,7 @@
 // Why a measured step takes its time: its kinds of launches in the step's order with time, bytes by
-// term against what was counted, and arithmetic; the rates that were measured of its machine; and
-// how much its tree's queries share. Read on a worker, never changed after.
+// term against what was counted, and arithmetic; the rates that were measured of its machine; how
+// much its tree's queries share; and one such step launch by launch, where it was traced. Read on
+// a worker, never changed after.
 #pragma once
 
 #include <array>
@@ -11,24 +12,11 @@
 
 #include "gui/models/document.h"
 #include "gui/models/jobs.h"
+#include "gui/models/step_launch.h"
+#include "gui/models/traced_launches.h"
 #include "model/words/range_counters.h"
 
 namespace versieve::gui {
-
-// All launches of one kind in a step.
-struct StepLaunch {
-  QString name;  // the kernel's root word
-  std::int64_t launches = 0;
-  std::optional<double> us;  // all of them together
-  double flops = 0.0;
-  std::array<double, kTrafficTermCount> term_bytes{};  // the floor: each byte moved once
-  double floor_bytes = 0.0;
-  std::optional<double> dram_bytes;  // counted
-  std::optional<double> l2_bytes;    // counted: sectors looked up
-
-  // Flop a counted byte; where nobody counted, a byte of the floor. None without arithmetic.
-  std::optional<double> intensity() const;
-};
 
 struct MeasuredStep {
   PointKey key;
@@ -39,12 +27,6 @@ struct MeasuredStep {
 
   double launches_us() const;
   double floor_bytes() const;
-};
-
-// Bytes and arithmetic a second; none: not measured there.
-struct MachineRoofs {
-  QString machine;
-  std::optional<double> dram, l2, tensor;
 };
 
 // What the queries of a tree share, mean over layers and points.
@@ -58,6 +40,9 @@ struct StepView {
   std::optional<MeasuredStep> first, second;
   MachineRoofs roofs;
   TreeSharing sharing;
+  std::optional<TracedLaunches> first_trace,
+      second_trace;                   // of the same steps, where one is stored
+  std::optional<BlockChoice> choice;  // of the first
 };
 using StepViewPtr = std::shared_ptr<const StepView>;
 
@@ -66,6 +51,8 @@ MeasuredStep measured_step(const PointMeasurement& point);
 QString step_title(const PointKey& key);
 // Time, what of it is launches, what lies between them, and the time that the bytes alone need.
 QString step_text(const MeasuredStep& step, const MachineRoofs& roofs);
+// What is said where a step has no trace, and how one is had; empty where all that are shown have.
+QString missing_trace_text(const StepView& view);
 // Time, rate, what of the roof over it that is.
 QString launch_text(const StepLaunch& launch, const MachineRoofs& roofs);
 

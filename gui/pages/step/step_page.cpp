@@ -4,6 +4,7 @@
 #include <QSignalBlocker>
 #include <QSplitter>
 #include <QStackedWidget>
+#include <QTabWidget>
 #include <QVBoxLayout>
 #include <algorithm>
 
@@ -28,11 +29,17 @@ StepPage::StepPage(Document& document, QWidget* parent)
       reader_(new StepReader(document, this)),
       first_(named_choice(tr("Step"), "stepFirst")),
       second_(named_choice(tr("Beside it"), "stepSecond")),
+      aligned_(named_choice(tr("Aligned at"), "stepAligned")),
       stack_(new QStackedWidget),
       message_(quiet_label({})),
       said_(new ElidedText(kSaidLines)),
       told_(new QLabel),
+      missing_(quiet_label({})),
+      trace_(new TraceTimeline),
       timeline_(new StepTimeline),
+      parts_(nullptr),
+      phases_(new PhaseBars),
+      choice_(new ChoicePlot),
       roofline_(new Roofline),
       terms_(new TermBars),
       sharing_(new SharingPlot) {
@@ -45,6 +52,9 @@ StepPage::StepPage(Document& document, QWidget* parent)
   FlowRow* choices = new FlowRow(row);
   choices->addNamed(quiet_label(tr("Step")), first_);
   choices->addNamed(quiet_label(tr("beside")), second_);
+  choices->addNamed(quiet_label(tr("aligned at")), aligned_);
+  connect(aligned_, &QComboBox::currentIndexChanged, this,
+          [this] { trace_->align(aligned_->currentData().toString()); });
   message_->setAlignment(Qt::AlignCenter);
   message_->setWordWrap(true);
   stack_->addWidget(message_);
@@ -59,25 +69,46 @@ StepPage::StepPage(Document& document, QWidget* parent)
   show_view();
 }
 
+QTabWidget* StepPage::make_parts() {
+  const auto beside = [](std::initializer_list<QWidget*> pictures) {
+    QSplitter* row = new QSplitter(Qt::Horizontal);
+    for (QWidget* picture : pictures) {
+      row->addWidget(picture);
+    }
+    return row;
+  };
+  QTabWidget* parts = new QTabWidget;
+  parts->setObjectName("stepParts");
+  parts->setDocumentMode(true);
+  parts->addTab(beside({roofline_, terms_}), tr("Roofs and bytes"));
+  parts->addTab(phases_, tr("Phases"));
+  parts->addTab(beside({choice_, sharing_}), tr("Blocks"));
+  return parts;
+}
+
 QWidget* StepPage::make_answer() {
   told_->setObjectName("stepTold");
   told_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  told_->setMinimumHeight(told_->fontMetrics().height());
+  told_->setWordWrap(true);
+  told_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
+  told_->setFixedHeight(2 * told_->fontMetrics().lineSpacing());
+  missing_->setObjectName("stepMissing");
+  missing_->setWordWrap(true);
   for (StepPicture* picture : std::initializer_list<StepPicture*>{timeline_, roofline_, terms_}) {
     connect(picture, &StepPicture::launchTold, this, &StepPage::tell);
   }
-  QSplitter* lower = new QSplitter(Qt::Horizontal);
-  lower->addWidget(roofline_);
-  lower->addWidget(terms_);
-  lower->addWidget(sharing_);
-  lower->setSizes({460, 420, 320});
+  connect(trace_, &TraceTimeline::launchTold, this, &StepPage::tell_traced);
+  connect(phases_, &PhaseBars::phaseTold, trace_, &TraceTimeline::tell_phase);
+  parts_ = make_parts();
   QWidget* answer = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(answer);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->addWidget(said_);
+  layout->addWidget(missing_);
+  layout->addWidget(trace_);
   layout->addWidget(timeline_);
   layout->addWidget(told_);
-  layout->addWidget(lower, 1);
+  layout->addWidget(parts_, 1);
   return answer;
 }
 
@@ -134,6 +165,7 @@ void StepPage::show_view() {
        std::initializer_list<StepPicture*>{timeline_, roofline_, terms_, sharing_}) {
     picture->show_view(view);
   }
+  show_traces();
   if (view) {
     QString text = step_text(*view->first, view->roofs);
     if (view->second) {
@@ -149,16 +181,73 @@ void StepPage::show_view() {
   }
 }
 
-void StepPage::tell(int launch) {
+// The trace takes the place of launches by kind where there is one.
+void StepPage::show_traces() {
+  const StepViewPtr& view = reader_->view();
+  const bool traced = view && view->first_trace;
+  trace_->show_view(view);
+  phases_->show_view(view);
+  choice_->show_view(view);
+  trace_->setVisible(traced);
+  timeline_->setVisible(!traced);
+  const QString missing = view ? missing_trace_text(*view) : QString();
+  missing_->setText(missing);
+  missing_->setVisible(!missing.isEmpty());
+  list_alignments();
+}
+
+void StepPage::list_alignments() {
+  const StepViewPtr& view = reader_->view();
+  const bool is_pair = view && view->first_trace && view->second_trace;
+  const QString kept = aligned_->currentData().toString();
+  {
+    const QSignalBlocker quietly(aligned_);
+    aligned_->clear();
+    aligned_->addItem(tr("the step's start"), QString());
+    for (std::size_t i = 0; is_pair && i < view->first_trace->phases.size(); ++i) {
+      const QString& name = view->first_trace->phases[i].name;
+      if (view->second_trace->phase(name) >= 0) {
+        aligned_->addItem(name, name);
+      }
+    }
+    aligned_->setCurrentIndex(std::max(0, aligned_->findData(kept)));
+  }
+  aligned_->setEnabled(is_pair);  // one step alone is at its start
+  trace_->align(aligned_->currentData().toString());
+}
+
+// All launches of a kind; of a trace the first of them.
+void StepPage::tell(int kind) {
   for (StepPicture* picture : std::initializer_list<StepPicture*>{timeline_, roofline_, terms_}) {
-    picture->tell(launch);
+    picture->tell(kind);
   }
   const StepViewPtr& view = reader_->view();
-  told_->setText(
-      view && launch >= 0
-          ? launch_text(view->first->launches[static_cast<std::size_t>(launch)], view->roofs)
-                .replace("\n", "   ")
-          : QString());
+  if (!view || kind < 0) {
+    told_->clear();
+    return;
+  }
+  const StepLaunch& launch = view->first->launches[static_cast<std::size_t>(kind)];
+  told_->setText(launch_text(launch, view->roofs).replace("\n", "   "));
+  if (view->first_trace) {
+    trace_->tell_phase(launch.name);
+  }
+}
+
+void StepPage::tell_traced(int step, int launch) {
+  const StepViewPtr& view = reader_->view();
+  const TracedLaunches& trace = step == 0 ? *view->first_trace : *view->second_trace;
+  const QString& phase =
+      trace.phases[static_cast<std::size_t>(trace.phase_of[static_cast<std::size_t>(launch)])].name;
+  told_->setText(trace_->told_text());
+  phases_->tell(phase);
+  const std::vector<StepLaunch>& kinds = view->first->launches;
+  const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                 [&](const StepLaunch& other) { return other.name == phase; });
+  if (kind != kinds.end()) {
+    for (StepPicture* picture : std::initializer_list<StepPicture*>{roofline_, terms_}) {
+      picture->tell(static_cast<int>(kind - kinds.begin()));
+    }
+  }
 }
 
 }  // namespace versieve::gui

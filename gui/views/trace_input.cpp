@@ -1,0 +1,267 @@
+// How the picture of a trace is moved and asked.
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QToolTip>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+
+#include "gui/views/trace_timeline.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr double kLeastUs = 0.5;  // that are shown
+constexpr double kZoom = 1.25;    // a notch of the wheel or a key
+constexpr double kReach = 4.0;    // pixels that a press moves before it drags, or misses a bar by
+
+}  // namespace
+
+void TraceTimeline::set_range(double from_us, double to_us) {
+  const double most = longest_us();
+  const double span = std::clamp(to_us - from_us, kLeastUs, 1.02 * most);
+  const double least = std::min(0.0, shift_us(1));
+  from_us_ = std::clamp(from_us, least, std::max(least, 1.02 * most - span));
+  to_us_ = from_us_ + span;
+  update();
+}
+
+void TraceTimeline::fit() {
+  const double least = std::min(0.0, shift_us(1));
+  from_us_ = least;
+  to_us_ = 1.01 * longest_us();
+  update();
+}
+
+void TraceTimeline::zoom(double factor, double around_us) {
+  set_range(around_us - (around_us - from_us_) / factor, around_us + (to_us_ - around_us) / factor);
+}
+
+void TraceTimeline::tell(int of, int launch) {
+  const TracedLaunches* it = step(of);
+  if (it == nullptr || launch < 0 || launch >= static_cast<int>(it->trace.launches.size())) {
+    return;
+  }
+  told_step_ = of;
+  told_ = launch;
+  setAccessibleDescription(told_text());
+  update();
+}
+
+QString TraceTimeline::told_text() const {
+  const TracedLaunches* it = step(told_step_);
+  return it == nullptr || told_ < 0 ? QString() : traced_launch_text(*it, told_);
+}
+
+void TraceTimeline::tell_phase(const QString& name) {
+  for (const int of : {0, 1}) {
+    const TracedLaunches* it = step(of);
+    const int phase = it == nullptr ? -1 : it->phase(name);
+    if (phase >= 0) {
+      tell(of, it->phases[static_cast<std::size_t>(phase)].launches.front());
+      bring_into_sight();
+      Q_EMIT launchTold(told_step_, told_);
+      return;
+    }
+  }
+}
+
+void TraceTimeline::bring_into_sight() {
+  const TracedLaunch& launch = step(told_step_)->trace.launches[static_cast<std::size_t>(told_)];
+  const double from = shift_us(told_step_) + 1e-3 * static_cast<double>(launch.start_ns);
+  const double to = from + 1e-3 * static_cast<double>(launch.duration_ns);
+  const double span = to_us_ - from_us_;
+  if (from < from_us_ || to > to_us_) {
+    set_range((from + to - span) / 2.0, (from + to + span) / 2.0);
+  }
+}
+
+// The launch under the pointer; of those too narrow to be hit the nearest.
+std::pair<int, int> TraceTimeline::launch_at(const QPointF& place) const {
+  for (const int of : {0, 1}) {
+    const TracedLaunches* it = step(of);
+    if (it == nullptr) {
+      continue;
+    }
+    int nearest = -1;
+    double least = kReach;
+    for (int i = 0; i < static_cast<int>(it->trace.launches.size()); ++i) {
+      const QRectF at = barOf(of, i);
+      if (place.y() < at.top() || place.y() > at.bottom()) {
+        continue;
+      }
+      const double away = std::max({0.0, at.left() - place.x(), place.x() - at.right()});
+      if (away < least) {
+        least = away;
+        nearest = i;
+      }
+    }
+    if (nearest >= 0) {
+      return {of, nearest};
+    }
+  }
+  return {0, -1};
+}
+
+int TraceTimeline::launch_near(int of, double us) const {
+  const std::vector<TracedLaunch>& launches = step(of)->trace.launches;
+  const double ns = 1e3 * (us - shift_us(of));
+  const auto away = [&](const TracedLaunch& launch) {
+    return std::fabs(static_cast<double>(launch.start_ns) - ns);
+  };
+  const auto best = std::min_element(
+      launches.begin(), launches.end(),
+      [&](const TracedLaunch& a, const TracedLaunch& b) { return away(a) < away(b); });
+  return static_cast<int>(best - launches.begin());
+}
+
+bool TraceTimeline::event(QEvent* event) {
+  if (event->type() == QEvent::ToolTip) {
+    const QHelpEvent* help = static_cast<QHelpEvent*>(event);
+    const auto [of, launch] = launch_at(help->pos());
+    if (launch >= 0) {
+      QToolTip::showText(help->globalPos(), traced_launch_text(*step(of), launch), this);
+    } else {
+      QToolTip::hideText();
+    }
+    return true;
+  }
+  return QWidget::event(event);
+}
+
+void TraceTimeline::wheelEvent(QWheelEvent* event) {
+  if (steps() > 0) {
+    zoom(std::pow(kZoom, event->angleDelta().y() / 120.0), us_at(event->position().x()));
+  }
+  event->accept();
+}
+
+void TraceTimeline::mousePressEvent(QMouseEvent* event) {
+  pressed_ = event->position();
+  drag_from_us_ = from_us_;
+  drags_ = false;
+  const auto [of, launch] = launch_at(event->position());
+  if (launch >= 0) {
+    tell(of, launch);
+    Q_EMIT launchTold(of, launch);
+  }
+}
+
+void TraceTimeline::mouseMoveEvent(QMouseEvent* event) {
+  if ((event->buttons() & Qt::LeftButton) != 0) {
+    const double moved = event->position().x() - pressed_.x();
+    drags_ = drags_ || std::fabs(moved) > kReach;
+    if (drags_ && steps() > 0) {
+      const double from = drag_from_us_ - (us_at(moved) - us_at(0.0));
+      set_range(from, from + to_us_ - from_us_);
+    }
+    return;
+  }
+  const auto [of, launch] = launch_at(event->position());
+  if (launch >= 0 && (of != told_step_ || launch != told_)) {
+    tell(of, launch);
+    Q_EMIT launchTold(of, launch);
+  }
+}
+
+void TraceTimeline::mouseReleaseEvent(QMouseEvent*) {
+  drags_ = false;
+}
+
+// To the launch and as much again on both sides.
+void TraceTimeline::mouseDoubleClickEvent(QMouseEvent* event) {
+  const auto [of, launch] = launch_at(event->position());
+  if (launch < 0) {
+    fit();
+    return;
+  }
+  const TracedLaunch& it = step(of)->trace.launches[static_cast<std::size_t>(launch)];
+  const double from = shift_us(of) + 1e-3 * static_cast<double>(it.start_ns);
+  const double length = std::max(1e-3 * static_cast<double>(it.duration_ns), kLeastUs);
+  set_range(from - length, from + 2.0 * length);
+}
+
+void TraceTimeline::step_through(int by) {
+  const int count = static_cast<int>(step(told_step_)->trace.launches.size());
+  tell(told_step_, std::clamp(told_ + by, 0, count - 1));
+}
+
+void TraceTimeline::step_through_phase(int by) {
+  const TracedLaunches& it = *step(told_step_);
+  if (told_ < 0) {
+    tell(told_step_, 0);
+    return;
+  }
+  const std::size_t phase = static_cast<std::size_t>(it.phase_of[static_cast<std::size_t>(told_)]);
+  const std::vector<int>& launches = it.phases[phase].launches;
+  const std::ptrdiff_t at =
+      std::find(launches.begin(), launches.end(), told_) - launches.begin() + by;
+  if (at >= 0 && at < std::ssize(launches)) {
+    tell(told_step_, launches[static_cast<std::size_t>(at)]);
+  }
+}
+
+void TraceTimeline::keyPressEvent(QKeyEvent* event) {
+  if (step(told_step_) == nullptr || step(told_step_)->trace.launches.empty()) {
+    QWidget::keyPressEvent(event);
+    return;
+  }
+  const std::vector<TracedLaunch>& launches = step(told_step_)->trace.launches;
+  const double told_us =
+      told_ < 0
+          ? (from_us_ + to_us_) / 2.0
+          : shift_us(told_step_) +
+                1e-3 * static_cast<double>(launches[static_cast<std::size_t>(told_)].start_ns);
+  const double tenth = 0.1 * (to_us_ - from_us_);
+  const bool pans = (event->modifiers() & Qt::ShiftModifier) != 0;
+  switch (event->key()) {
+    case Qt::Key_Left:
+    case Qt::Key_Right: {
+      const int by = event->key() == Qt::Key_Right ? 1 : -1;
+      if (pans) {
+        set_range(from_us_ + by * tenth, to_us_ + by * tenth);
+        return;
+      }
+      step_through(by);
+      break;
+    }
+    case Qt::Key_PageUp:
+    case Qt::Key_PageDown:
+      step_through_phase(event->key() == Qt::Key_PageDown ? 1 : -1);
+      break;
+    case Qt::Key_Home:
+      tell(told_step_, 0);
+      break;
+    case Qt::Key_End:
+      tell(told_step_, static_cast<int>(launches.size()) - 1);
+      break;
+    case Qt::Key_Up:
+    case Qt::Key_Down: {
+      const int other = event->key() == Qt::Key_Down ? 1 : 0;
+      if (step(other) != nullptr && other != told_step_) {
+        tell(other, launch_near(other, told_us));
+      }
+      break;
+    }
+    case Qt::Key_Plus:
+    case Qt::Key_Equal:
+      zoom(kZoom, told_us);
+      return;
+    case Qt::Key_Minus:
+      zoom(1.0 / kZoom, told_us);
+      return;
+    case Qt::Key_0:
+      fit();
+      return;
+    default:
+      QWidget::keyPressEvent(event);
+      return;
+  }
+  if (told_ >= 0) {
+    bring_into_sight();
+    Q_EMIT launchTold(told_step_, told_);
+  }
+}
+
+}  // namespace versieve::gui
