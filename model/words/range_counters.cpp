@@ -24,7 +24,12 @@ std::optional<DramBytes> dram_bytes(const RangeMeasurement& range) {
 
 std::optional<DramBytes> dram_bytes(const std::vector<RangeMeasurement>& ranges) {
   DramBytes total;
+  bool any = false;
   for (const RangeMeasurement& range : ranges) {
+    if (range.path == kEnergyRange) {
+      continue;
+    }
+    any = true;
     const std::optional<DramBytes> bytes = dram_bytes(range);
     if (!bytes) {
       return {};
@@ -32,7 +37,16 @@ std::optional<DramBytes> dram_bytes(const std::vector<RangeMeasurement>& ranges)
     total.read += bytes->read;
     total.written += bytes->written;
   }
-  return ranges.empty() ? std::nullopt : std::optional(total);
+  return any ? std::optional(total) : std::nullopt;
+}
+
+std::optional<double> joules(const PointMeasurement& point) {
+  for (const RangeMeasurement& range : point.ranges) {
+    if (range.path == kEnergyRange) {
+      return counter_of(range, kEnergyJoules);
+    }
+  }
+  return {};
 }
 
 }  // namespace versieve

@@ -58,3 +58,14 @@ TEST_CASE("a step's shape is what its strategy asks for") {
   CHECK(s.group_mode == GroupMode::kApprox);
   CHECK(s.form == NsaForm::kFused);
 }
+
+TEST_CASE("a point's energy is of no launch, and adds nothing to its bytes") {
+  PointMeasurement point;
+  point.ranges = {counted(100.0, 20.0)};
+  CHECK(!joules(point));
+  point.ranges.push_back({.path = kEnergyRange, .launches = 200});
+  point.ranges.back().counters = {{kEnergyJoules, 0.75, CounterStatus::kOk}};
+  CHECK(joules(point) == 0.75);
+  CHECK(dram_bytes(point.ranges)->total() == 120.0);
+  CHECK(!dram_bytes(std::vector{point.ranges.back()}));
+}

@@ -78,8 +78,9 @@ BatchPoint batch_point(const PointMeasurement& m, const FittedModel& model,
   const std::vector<std::int64_t> contexts = batch_contexts(m.key);
   const LlmShape target = named_llm_shape(m.key.model);
   const bool dense = target.attention == AttentionKind::kDense;
-  StepShape shape = asked_step(out.point.strategy, target, draft_shape_for(target),
-                               m.key.context_len, bytes_of(m.key.dtype));
+  // The draft is the one that such steps run with (engine/measure/sweep/synthetic_batch.h).
+  StepShape shape = asked_step(out.point.strategy, target, usual_draft(target), m.key.context_len,
+                               bytes_of(m.key.dtype));
   shape.overlap = dense ? shape.overlap : overlap_of(m.key, shape.num_queries, measured);
   shape.form = model.priced_form();
   shape.requests = out.requests;

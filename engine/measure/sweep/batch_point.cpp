@@ -46,6 +46,14 @@ class BatchPointRunner final : public PointRunner {
     RepeatableWork work = work_on<T>(*ops_, 1, [this](std::int64_t) { step(); });
     work.host_timed = true;
     work.moves_on = true;
+    work.make_room = [this](std::int64_t runs) {
+      asked_.steps = runs + 1;  // the first one verifies roots
+      return begin().empty();
+    };
+    work.observe = [this](kernels::LaunchObserver* observer) {
+      batch_->set_records(observer == nullptr);
+      ops_->set_observer(observer);
+    };
     instrument_.measure(work, measure_plan(plan_, key), point);
     batch_->end();
     return point;

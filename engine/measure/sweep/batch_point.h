@@ -2,8 +2,9 @@
 // a geometry with random weights, through the batched engine as it runs them (engine/run/batch).
 // The time is the host's, of a step after another, each request's context as long as the key says
 // at first and growing by what steps commit. Ranges are one step's launches, times and counters of
-// a repetition each; a launch that one of these steps has and another has not (compressed tokens
-// come once in so many) is left out. What does not fit into memory is refused.
+// a repetition each, of steps that are not recorded: nobody sees the launches of a replayed one. A
+// launch that one of these steps has and another has not (compressed tokens come once in so many)
+// is left out. What does not fit into memory is refused.
 #pragma once
 
 #include <memory>

@@ -36,12 +36,47 @@ inline constexpr std::string_view kBatchBytesSweep = R"({
   "name": "batch-bytes", "trace_repetitions": 0, "counter_repetitions": 1,
   "timing": {"warm_up_s": 0.0, "min_samples": 5, "max_samples": 5, "time_limit_s": 0.05},
   "grids": [
-    {"workload": "batch", "model": "nsa-1b", "context_len": [16384, 4096],
-     "requests": [2, 4, 16, 32, 64], "strategy": ["nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [16384],
+     "requests": [2, 8, 32, 64], "strategy": ["nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [4096],
+     "requests": [4, 16, 64, 128], "strategy": ["nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [16384], "requests": [4, 16],
+     "strategy": ["nsa/ar", "nsa/d3k1n4/bfs/c4e/F*", "nsa/d4k4n16/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [65536],
+     "requests": [2, 8, 16], "strategy": ["nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "dense-1b", "context_len": [4096],
+     "requests": [2, 8, 32], "strategy": ["dense/ar", "dense/d4k1n5/bfs/c1/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [16384], "requests": [8, 32],
+     "strategy": ["nsa/d6k3n8/bfs/c8e/F*", "nsa/d6k6n32/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [4096], "requests": [2, 8, 32],
+     "strategy": ["nsa/ar", "nsa/d3k1n4/bfs/c4e/F*"]},
     {"workload": "batch", "model": "nsa-1b", "context_len": 16384, "contexts": "mixed",
      "requests": [8, 32], "strategy": ["nsa/ar"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [16384], "requests": [2, 16],
+     "strategy": ["nsa/d8k8n128/bfs/c1/F*"]},
+    {"workload": "batch", "model": "dense-1b", "context_len": [16384],
+     "requests": [4, 16], "strategy": ["dense/ar", "dense/d4k1n5/bfs/c1/F*"]},
+    {"workload": "batch", "model": "dense-1b", "context_len": [4096], "requests": [4, 16, 64],
+     "strategy": ["dense/ar"]}
+  ]})";
+
+// What some of them take of energy.
+inline constexpr std::string_view kBatchEnergySweep = R"({
+  "name": "batch-energy", "trace_repetitions": 0, "counter_repetitions": 0, "energy_s": 0.6,
+  "timing": {"warm_up_s": 0.0, "min_samples": 7, "max_samples": 7, "time_limit_s": 0.1},
+  "grids": [
+    {"workload": "batch", "model": "nsa-1b", "context_len": [16384],
+     "requests": [1, 4, 8, 32, 64],
+     "strategy": ["nsa/ar", "nsa/d3k1n4/bfs/c4e/F*", "nsa/d6k3n8/bfs/c8e/F*",
+                  "nsa/d6k6n32/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [4096],
+     "requests": [2, 16, 128], "strategy": ["nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [65536],
+     "requests": [1, 8], "strategy": ["nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"]},
     {"workload": "batch", "model": "dense-1b", "context_len": [4096],
-     "requests": [2, 4, 16, 32, 64], "strategy": ["dense/ar"]}
+     "requests": [1, 8, 64], "strategy": ["dense/ar", "dense/d4k1n5/bfs/c1/F*"]},
+    {"workload": "batch", "model": "dense-1b", "context_len": [16384], "requests": [8],
+     "strategy": ["dense/ar", "dense/d4k1n5/bfs/c1/F*"]}
   ]})";
 
 }  // namespace versieve::engine

@@ -311,7 +311,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 22> kBuiltIn = {{
+constexpr std::array<BuiltIn, 23> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -333,6 +333,7 @@ constexpr std::array<BuiltIn, 22> kBuiltIn = {{
     {"batch", kBatchSweep},
     {"batch-bytes", kBatchBytesSweep},
     {"traces", kTraceSweep},
+    {"batch-energy", kBatchEnergySweep},
     {"calibrate", kCalibrate},
 }};
 

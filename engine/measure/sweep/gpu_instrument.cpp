@@ -9,6 +9,7 @@
 #include "model/words/assert.h"
 #include "model/words/cache_passes.h"
 #include "model/words/error.h"
+#include "model/words/range_counters.h"
 #include "profiler/activity_trace.h"
 #include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
@@ -30,6 +31,7 @@ constexpr std::int64_t kFewRanges = 64;
 // Runs of which one is told launch by launch: one before it, one behind it, and two more, since one
 // may begin a recording anew.
 constexpr std::int64_t kTracedRuns = 5;
+constexpr std::int64_t kEnergyWarmUp = 3;  // runs
 
 class GpuInstrument final : public Instrument {
  public:
@@ -45,6 +47,7 @@ class GpuInstrument final : public Instrument {
     measure_time(work, plan, point);
     measure_trace(work, plan, point);
     measure_counters(work, plan, point);
+    measure_energy(work, plan, point);
   }
 
  private:
@@ -55,6 +58,7 @@ class GpuInstrument final : public Instrument {
   void trace_launches(const RepeatableWork& work, profiler::ActivityTrace& trace);
   void measure_counters(const RepeatableWork& work, const MeasurePlan& plan,
                         PointMeasurement& point);
+  void measure_energy(const RepeatableWork& work, const MeasurePlan& plan, PointMeasurement& point);
   // `repetitions` in one collection.
   std::vector<std::vector<profiler::RangeSample>> count(const RepeatableWork& work,
                                                         const MeasurePlan& plan,
@@ -281,6 +285,35 @@ void GpuInstrument::measure_counters(const RepeatableWork& work, const MeasurePl
     leave_common(repetitions, point.ranges);
   }
   add_counters(repetitions, point.ranges);
+}
+
+// Runs one after another, as the samples were taken, for as long as the plan wants.
+void GpuInstrument::measure_energy(const RepeatableWork& work, const MeasurePlan& plan,
+                                   PointMeasurement& point) {
+  const auto runs = static_cast<std::int64_t>(
+      plan.energy_s * 1e9 / std::max(1.0, profiler::summary_of(point.time_ns).median));
+  if (runs < 1 || !state_.energy_j() || (work.make_room && !work.make_room(runs + kEnergyWarmUp))) {
+    return;
+  }
+  const auto run = [&](std::int64_t times) {
+    for (std::int64_t i = 0; i < times; ++i) {
+      run_next(work, plan);
+    }
+    work.synchronize();
+  };
+  run(kEnergyWarmUp);
+  const std::optional<double> before = state_.energy_j();
+  run(runs);
+  const std::optional<double> after = state_.energy_j();
+  if (before && after && *after > *before) {
+    point.ranges.push_back(
+        {.path = kEnergyRange,
+         .launches = runs,
+         .predicted = {},
+         .gpu_time_ns = {},
+         .counters = {
+             {kEnergyJoules, (*after - *before) / static_cast<double>(runs), CounterStatus::kOk}}});
+  }
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct RepeatableWork {
   std::int64_t timed_runs = 1;  // that run_timed makes; a sample is of one
   // Each run goes on where the last one ended, so that some launch what others do not.
   bool moves_on = false;
+  // Room for so many runs in a row, from the start; false where there is none. Empty: always there.
+  std::function<bool(std::int64_t runs)> make_room;
   std::function<void()> synchronize;
   std::function<void(kernels::LaunchObserver*)> observe;
   // Takes one run launch by launch, as it is timed, where that can be traced; empty: nobody asks.
@@ -42,6 +44,7 @@ struct MeasurePlan {
   profiler::TimingPlan timing;
   std::int64_t trace_repetitions = 0;
   std::int64_t counter_repetitions = 0;
+  double energy_s = 0.0;  // of runs one after another whose energy is counted; 0: not
   CacheState cache_state = CacheState::kAsIs;  // warm: set 0 alone; cold_rotate: all sets in turn
   LaunchMode launch = LaunchMode::kStream;
 };
@@ -53,7 +56,8 @@ class Instrument {
   virtual void* stream() = 0;
   // Bytes that must pass between two uses of a buffer for it to be cold.
   virtual std::int64_t cold_bytes() const = 0;
-  // Fills time_ns, stop_reason, reliability and ranges.
+  // Fills time_ns, stop_reason, reliability and ranges; of energy a range of its own where the
+  // device counts it.
   virtual void measure(const RepeatableWork& work, const MeasurePlan& plan,
                        PointMeasurement& point) = 0;
 };

@@ -97,10 +97,16 @@ void add_trace(const std::vector<std::vector<profiler::TracedRange>>& repetition
   for (RangeMeasurement& range : ranges) {
     for (const std::vector<profiler::TracedRange>& repetition : repetitions) {
       double time_ns = 0.0;
+      std::int64_t seen = 0;
       for (const profiler::TracedRange& traced : repetition) {
-        time_ns += traced.path == range.path ? traced.kernel_ns : 0.0;
+        if (traced.path == range.path) {
+          time_ns += traced.kernel_ns;
+          seen += traced.kernel_ns > 0.0;
+        }
       }
-      range.gpu_time_ns.push_back(time_ns);
+      if (2 * seen >= range.launches) {
+        range.gpu_time_ns.push_back(time_ns);
+      }
     }
   }
 }

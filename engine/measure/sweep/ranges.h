@@ -13,7 +13,8 @@ namespace versieve::engine {
 // One range a path, in the order of first launch, with launches and predicted bytes added up.
 std::vector<RangeMeasurement> ranges_of(const LaunchLog& log);
 
-// Each repetition's kernel time of each path.
+// Each repetition's kernel time of each path. A repetition of whose launches fewer than half ran a
+// kernel that could be seen (a recording replays the rest) says nothing of a path.
 void add_trace(const std::vector<std::vector<profiler::TracedRange>>& repetitions,
                std::vector<RangeMeasurement>& ranges);
 

@@ -275,7 +275,8 @@ void require_sane(const SweepPlan& plan, const std::string& origin) {
   const bool sane = stop.min_samples >= 1 && stop.max_samples >= stop.min_samples &&
                     stop.target_half_width > 0.0 && stop.time_limit_s > 0.0 &&
                     stop.fixed_samples >= 0 && plan.trace_repetitions >= 0 &&
-                    plan.counter_repetitions >= 0 && plan.prompts >= 1 && plan.walks >= 0 &&
+                    plan.counter_repetitions >= 0 && plan.energy_s >= 0.0 &&
+                    plan.energy_s <= kMostEnergySeconds && plan.prompts >= 1 && plan.walks >= 0 &&
                     plan.new_tokens >= 1;
   if (!sane) {
     throw Error(ExitCode::kBadInput,
@@ -341,6 +342,7 @@ SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Ba
   plan.seed = fields.value<std::uint64_t>("seed", plan.seed);
   plan.trace_repetitions = fields.value("trace_repetitions", plan.trace_repetitions);
   plan.counter_repetitions = fields.value("counter_repetitions", plan.counter_repetitions);
+  plan.energy_s = fields.value("energy_s", plan.energy_s);
   plan.prompts = fields.value("prompts", plan.prompts);
   plan.walks = fields.value("walks", plan.walks);
   plan.new_tokens = fields.value("new_tokens", plan.new_tokens);
@@ -390,6 +392,9 @@ std::string configuration_json(const SweepPlan& plan) {
                  {"points", json::array()}};
   for (const PointKey& key : plan.points) {
     object["points"].push_back(point_json(key));
+  }
+  if (plan.energy_s > 0.0) {
+    object["energy_s"] = plan.energy_s;
   }
   if (!plan.pair.empty()) {
     object["pair"] = json::parse(plan.pair);

@@ -17,12 +17,16 @@ namespace versieve::engine {
 
 inline constexpr double kMostTemperature = 10.0;  // of a point
 
+// The GPU's count of its energy is brought up to date some tens of times a second.
+inline constexpr double kMostEnergySeconds = 60.0;
+
 struct SweepPlan {
   std::string name;
   std::uint64_t seed = 1;
   profiler::TimingPlan timing;
   std::int64_t trace_repetitions = 5;
   std::int64_t counter_repetitions = 3;
+  double energy_s = 0.0;         // of runs over which a point's energy is counted; 0: not
   std::int64_t prompts = 2;      // of each regime and context, for acceptance points
   std::int64_t walks = 2;        // of those, walked along their author's own text, too
   std::int64_t new_tokens = 96;  // generated for each prompt

@@ -42,6 +42,7 @@ inline MeasurePlan measure_plan(const SweepPlan& plan, const PointKey& key) {
   return {.timing = plan.timing,
           .trace_repetitions = plan.trace_repetitions,
           .counter_repetitions = plan.counter_repetitions,
+          .energy_s = plan.energy_s,
           .cache_state = key.cache_state,
           .launch = key.launch};
 }

@@ -69,7 +69,7 @@ SyntheticBatch<T>::SyntheticBatch(kernels::Ops<T>& ops, const LlmShape& shape, b
 template <class T>
 std::string SyntheticBatch<T>::make_session(const BatchAsked& asked) {
   const std::int64_t requests = std::ssize(asked.contexts);
-  SessionOptions options{.concurrency = requests, .drafts_by_rank = true};
+  SessionOptions options{.concurrency = requests, .drafts_by_rank = true, .records = records_};
   std::vector<BatchRequest> all;
   std::int64_t pages = 0;
   for (const std::int64_t context : asked.contexts) {
@@ -122,6 +122,12 @@ std::string SyntheticBatch<T>::begin(const BatchAsked& asked) {
   ops_->synchronize();
   left_ = asked.steps;
   return {};
+}
+
+template <class T>
+void SyntheticBatch<T>::set_records(bool records) {
+  records_ = records;
+  target_.set_records(records);
 }
 
 template <class T>

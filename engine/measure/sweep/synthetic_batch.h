@@ -41,6 +41,8 @@ class SyntheticBatch {
   // Begins anew, its first step still to come. Why it cannot (no memory), or an empty text.
   // REQUIRES: unbatched_because is empty.
   std::string begin(const BatchAsked& asked);
+  // Whether steps are recorded and replayed, whose launches nobody can watch (at first they are).
+  void set_records(bool records);
   void step();  // REQUIRES: begun, and steps are left
   std::int64_t steps_left() const { return left_; }
   const SessionSeconds& seconds() const { return session_->seconds(); }
@@ -59,6 +61,7 @@ class SyntheticBatch {
   Draft<T> draft_;
   std::unique_ptr<BatchSession<T>> session_;
   std::int64_t left_ = 0;
+  bool records_ = true;
 };
 
 extern template class SyntheticBatch<double>;

@@ -82,6 +82,17 @@ FitReport fitted(const std::vector<PointMeasurement>& points) {
 
 }  // namespace
 
+TEST_CASE("a batch's step is composed with the draft that such steps run with") {
+  const std::vector<PointMeasurement> single = single_points();
+  const FitReport before = fitted(single);
+  const BatchPoints known =
+      batch_points(joined(single, {batch_point("nsa/d4k1n5/bfs/c1/F*", 4, 4096)}), before.model);
+  REQUIRE(known.points.size() == 1);
+  const DraftShape& draft = known.points[0].point.shape.draft;
+  CHECK(draft.vocab == usual_draft(named_llm_shape("nsa-1b")).vocab);
+  CHECK(draft.vocab < named_llm_shape("nsa-1b").vocab);
+}
+
 TEST_CASE("a fit finds what many requests take, and moves nothing of steps of one") {
   const std::vector<PointMeasurement> single = single_points();
   const FitReport before = fitted(single);

@@ -54,6 +54,16 @@ TEST_CASE("a traced repetition adds up the kernels of each path") {
   CHECK(ranges[1].gpu_time_ns == std::vector<double>{2.0, 3.0});
 }
 
+TEST_CASE("a path whose launches a recording replays has no traced time") {
+  auto ranges = ranges_of(logged({{"linear", 1.0}, {"linear", 1.0}, {"linear", 1.0}}));
+  // Captured: a launch without a kernel. Replayed: no launch at all.
+  add_trace({{{"linear", 1, 5.0}, {"linear", 2, 0.0}, {"linear", 3, 0.0}},
+             {{"linear", 1, 5.0}},
+             {{"linear", 1, 5.0}, {"linear", 2, 6.0}, {"linear", 3, 7.0}}},
+            ranges);
+  CHECK(ranges[0].gpu_time_ns == std::vector<double>{18.0});
+}
+
 TEST_CASE("counters add over launches, rates weigh by duration, repetitions give the median") {
   auto ranges = ranges_of(logged({{"linear", 10.0}, {"linear", 20.0}}));
   add_counters({{sample("linear", 100.0, 10.0, 50.0), sample("linear", 200.0, 30.0, 90.0)},

@@ -333,6 +333,24 @@ TEST_CASE("steps of many requests are named by their rows, of contexts alike or 
   }
 }
 
+TEST_CASE(
+    "energy is sampled where a sweep says over how long, and others keep their configuration") {
+  const auto text = [](const std::string& energy) {
+    return R"({"name": "e", )" + energy +
+           R"("grids": [{"workload": "batch", "strategy": "nsa/ar", "requests": 2}]})";
+  };
+  const SweepPlan plan = sweep_from_json(text(R"("energy_s": 0.5, )"), "e", Backend::kCuda);
+  CHECK(plan.energy_s == 0.5);
+  CHECK(configuration_json(plan).find("energy_s") != std::string::npos);
+  const SweepPlan without = sweep_from_json(text(""), "e", Backend::kCuda);
+  CHECK(without.energy_s == 0.0);
+  CHECK(configuration_json(without).find("energy_s") == std::string::npos);
+  for (const char* wrong : {R"("energy_s": -1, )", R"("energy_s": 61, )", R"("energy_s": "x", )"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(sweep_from_json(text(wrong), "e", Backend::kCuda), Error);
+  }
+}
+
 TEST_CASE("steps are measured above temperature 0 too, each tuple at each") {
   const SweepPlan plan = small(R"([
     {"workload": "step", "draft": ["ar", "d3k2n4"], "temperature": [0, 0.6]},
