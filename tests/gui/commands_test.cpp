@@ -113,7 +113,7 @@ class CommandsTest : public QObject {
     QTest::keyClicks(&palette->typed(), letters);
     QVERIFY(palette->list().count() >= 1);
     QTest::keyClick(&palette->typed(), Qt::Key_Return);
-    QTRY_VERIFY(window.findChild<CommandPalette*>("palette") == nullptr);
+    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<CommandPalette*>("palette") == nullptr, kWaitMs);
   }
 
  private Q_SLOTS:
@@ -181,7 +181,7 @@ class CommandsTest : public QObject {
     QTest::keyClick(&palette->typed(), Qt::Key_Return);
     QVERIFY(palette->isVisible());
     QTest::keyClick(palette, Qt::Key_Escape);
-    QTRY_VERIFY(window.findChild<CommandPalette*>("palette") == nullptr);
+    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<CommandPalette*>("palette") == nullptr, kWaitMs);
   }
 
   void everyCommandIsHarmless_data() {

@@ -146,7 +146,7 @@ class ExplorePageTest : public QObject {
     QTest::qWait(1);
     QVERIFY(document().selected() >= 0);
     QTest::keyClick(&page(), Qt::Key_P);
-    QTRY_COMPARE(document().pins(), std::vector<int>{document().selected()});
+    QTRY_COMPARE_WITH_TIMEOUT(document().pins(), std::vector<int>{document().selected()}, kWaitMs);
     QCOMPARE(page().filter().chips().size(), 4);
     QVERIFY(page().filter().chips().last()->text().startsWith("pin 1: "));
     QTest::qWait(5);
@@ -156,19 +156,19 @@ class ExplorePageTest : public QObject {
     keep_picture(*window_, "explore");
     // Back, step by step, and forth.
     QTest::keyClick(&page(), Qt::Key_Z, Qt::ControlModifier);
-    QTRY_VERIFY(document().pins().empty());
+    QTRY_VERIFY_WITH_TIMEOUT(document().pins().empty(), kWaitMs);
     QTest::keyClick(&page(), Qt::Key_Z, Qt::ControlModifier);
-    QTRY_COMPARE(document().selected(), -1);
+    QTRY_COMPARE_WITH_TIMEOUT(document().selected(), -1, kWaitMs);
     QTest::keyClick(&page(), Qt::Key_Z, Qt::ControlModifier);
-    QTRY_COMPARE(document().shown().size(), brushed);
+    QTRY_COMPARE_WITH_TIMEOUT(document().shown().size(), brushed, kWaitMs);
     QTest::keyClick(&page(), Qt::Key_Z, Qt::ControlModifier);
-    QTRY_COMPARE(document().shown().size(), all);
+    QTRY_COMPARE_WITH_TIMEOUT(document().shown().size(), all, kWaitMs);
     QVERIFY(!window_->history().stack().canUndo());
     for (int i = 0; i < 4; ++i) {
       QTest::keyClick(&page(), Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
       QTest::qWait(1);
     }
-    QTRY_COMPARE(document().shown().size(), of_nsa);
+    QTRY_COMPARE_WITH_TIMEOUT(document().shown().size(), of_nsa, kWaitMs);
     QCOMPARE(document().pins().size(), 1U);
     // A chip takes its part away.
     QTest::mouseClick(page().filter().chips()[2], Qt::LeftButton);
@@ -196,7 +196,7 @@ class ExplorePageTest : public QObject {
     press(Qt::Key_Left, Qt::ControlModifier);
     QCOMPARE(plot.columns()[static_cast<std::size_t>(time) - 1], column_index("time"));
     press(Qt::Key_Z, Qt::ControlModifier);
-    QTRY_COMPARE(plot.columns(), before);
+    QTRY_COMPARE_WITH_TIMEOUT(plot.columns(), before, kWaitMs);
     page().facets().setFocus();
     press(Qt::Key_Down);
     press(Qt::Key_Space);
@@ -206,7 +206,7 @@ class ExplorePageTest : public QObject {
     press(Qt::Key_Space, Qt::ControlModifier);
     QVERIFY(document().filterText().startsWith("system!="));
     press(Qt::Key_F, Qt::ControlModifier);
-    QTRY_VERIFY(page().filter().line().hasFocus());
+    QTRY_VERIFY_WITH_TIMEOUT(page().filter().line().hasFocus(), kWaitMs);
   }
 
   void aTitleIsDraggedAndAxesAreChosen() {
@@ -236,7 +236,7 @@ class ExplorePageTest : public QObject {
     const QPointF place = page().plot().scatter().placeOf(point);
     QVERIFY(!place.isNull());
     QTest::mouseMove(&page().plot().scatter(), place.toPoint());
-    QTRY_VERIFY(document().hovered() >= 0);
+    QTRY_VERIFY_WITH_TIMEOUT(document().hovered() >= 0, kWaitMs);
     const QImage with = page().parallel().grab().toImage();
     document().hover(-1);
     QVERIFY(with != page().parallel().grab().toImage());
@@ -245,7 +245,8 @@ class ExplorePageTest : public QObject {
     const QModelIndex cell = table.model()->index(0, 2);
     table.scrollToTop();
     QTest::mouseMove(table.viewport(), table.visualRect(cell).center());
-    QTRY_COMPARE(document().hovered(), window_->pointsPage().points().pointAt(0));
+    QTRY_COMPARE_WITH_TIMEOUT(document().hovered(), window_->pointsPage().points().pointAt(0),
+                              kWaitMs);
   }
 
   // What an axis writes into the filter is what it then shows as its brush.

@@ -7,17 +7,13 @@
 #include <algorithm>
 #include <ctime>
 
-namespace versieve::gui {
+#include "tests/support/sanitized.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr double kSanitized = 10.0;  // times as slow
-#else
-inline constexpr double kSanitized = 1.0;
-#endif
+namespace versieve::gui {
 
 class UiWatch {
  public:
-  static constexpr double kMostMs = kSanitized * 50.0;
+  static constexpr double kMostMs = test::kSanitized * 50.0;
 
   UiWatch() {
     timer_.setInterval(1);

@@ -11,12 +11,13 @@
 #include "gui/window.h"
 #include "model/words/hardware.h"
 #include "tests/gui/made_up_sweep.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/synthetic_points.h"
 #include "tests/support/system_points.h"
 
 namespace versieve::gui {
 
-inline constexpr int kWaitMs = 60'000;
+inline constexpr int kWaitMs = test::kSanitized * 60'000;
 
 // Fitted and planned from measurements that never happened.
 inline void write_synthetic_campaign(const QString& path, bool with_systems) {
