@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include "db/evidence.h"
 #include "engine/analyse/plan/pair_plan.h"
@@ -152,6 +155,43 @@ TEST_CASE("a class of the shipped plan says in a sentence what a pair lacks to r
     refused("dense", precision, "nsa needs a target trained with Native Sparse Attention",
             " --temperature 0.8");
   }
+}
+
+TEST_CASE("the README's drafts by requests at a time are those of the shipped plan") {
+  const std::string path = (world().folder / "concurrency.json").string();
+  const test::CommandResult made = test::run_versieve(
+      "plan --class Strict --concurrency 1,4,16,64 --db " + kShipped + " --out " + path);
+  CAPTURE(made.err);
+  REQUIRE(made.code == 0);
+  // By range and requests: "d7k6n64 2.99x", as `./run` cuts it from the plan's lines.
+  const std::regex range_form("^([0-9]+-[0-9]+) tokens, Strict, by requests at a time$");
+  const std::regex cell_form("^ *([0-9]+) at a time  [a-z]+/([^/]*)/.* ([0-9.]+x) ar  .*$");
+  std::map<std::string, std::map<std::string, std::string>> planned;
+  std::istringstream lines(made.out);
+  std::string range;
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, range_form)) {
+      range = match[1];
+    } else if (!range.empty() && std::regex_match(line, match, cell_form)) {
+      planned[range][match[1]] = match[2].str() + " " + match[3].str();
+    }
+  }
+  REQUIRE(planned.size() >= 2);
+  const std::regex said_form(
+      "\n  ([0-9]+-[0-9]+) +(\\S+ \\S+x) +(\\S+ \\S+x) +(\\S+ \\S+x) +(\\S+ \\S+x)\n");
+  std::string page = test::text_of_file(VERSIEVE_SOURCE_DIR "/README.md");
+  int rows = 0;
+  for (; std::regex_search(page, match, said_form); ++rows) {
+    std::map<std::string, std::string>& row = planned[match[1]];
+    CAPTURE(match[1].str());
+    CHECK(row["1"] == match[2]);
+    CHECK(row["4"] == match[3]);
+    CHECK(row["16"] == match[4]);
+    CHECK(row["64"] == match[5]);
+    page = "\n" + match.suffix().str();
+  }
+  CHECK(rows == 2);
 }
 
 TEST_CASE("every lossy entry of the shipped pair's plan is one that the sweep measures") {
