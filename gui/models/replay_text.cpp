@@ -81,12 +81,14 @@ QString replay_summary(const Replayed& replayed) {
              "over "
              "the fixed baseline: first tuple %5; with the guard to the next ranked %6 (%7); with "
              "the guard by promise %8 (%9).")
-      .arg(QString::fromStdString(table.model), QString::fromStdString(table.hardware),
-           QString::fromStdString(table.acceptance_pair))
-      .arg(replay.rows.size())
-      .arg(percent(replay.static_best_gain), percent(replay.best_r_gain), moves(replay.best_r),
-           percent(replay.best_p_gain), moves(replay.best_p))
-      .arg(replay.rows.size() + replay.gaps.size());
+             .arg(QString::fromStdString(table.model), QString::fromStdString(table.hardware),
+                  QString::fromStdString(table.acceptance_pair))
+             .arg(replay.rows.size())
+             .arg(percent(replay.static_best_gain), percent(replay.best_r_gain),
+                  moves(replay.best_r), percent(replay.best_p_gain), moves(replay.best_p))
+             .arg(replay.rows.size() + replay.gaps.size()) +
+         (!table.batched.empty() ? " Played one request at a time, as the plan has it for one."
+                                 : "");
 }
 
 bool is_of_whole_class(const Replayed& replayed, const engine::ReplayGap& gap) {

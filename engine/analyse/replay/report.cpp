@@ -105,6 +105,7 @@ json replay_json(const PlanTable& table, const Replay& replay) {
   json out = {{"hardware", table.hardware},
               {"model", table.model},
               {"acceptance_pair", table.acceptance_pair},
+              {"concurrency", 1},
               {"rows", json::array()},
               {"gaps", json::array()},
               {"mean_gain",
@@ -135,6 +136,11 @@ std::string replay_text(const PlanTable& table, const Replay& replay) {
   out += formatted("\nmean gain over base: static %+.1f %%, best+R %+.1f %%, best+P %+.1f %%\n",
                    100.0 * replay.static_best_gain, 100.0 * replay.best_r_gain,
                    100.0 * replay.best_p_gain);
+  if (!table.batched.empty()) {
+    out +=
+        "played one request at a time: the table's tuples for several run in a batch (generate "
+        "--prompts --table, bench batch --table)\n";
+  }
   return out + gaps_text(table, replay.gaps);
 }
 

@@ -237,4 +237,11 @@ TEST_CASE("a report has the promised keys and a line a row") {
   CHECK(json.at("mean_gain").at("static_best").get<double>() == Approx(0.5));
   CHECK(json.at("mean_gain").contains("best_r"));
   CHECK(replay_text(table, replay).find("0-4096       Strict") != std::string::npos);
+  // Of a table of several requests at a time those for one are played, and that is said.
+  const char* const alone = "played one request at a time";
+  CHECK(replay_text(table, replay).find(alone) == std::string::npos);
+  PlanTable many = table;
+  many.batched = {table};
+  CHECK(replay_text(many, replay).find(alone) != std::string::npos);
+  CHECK(json.at("concurrency") == 1);
 }
