@@ -138,5 +138,11 @@ TEST_CASE("a table of pages that cannot be is refused by what is wrong with it")
   CHECK(contains(refusal(set), "tensor 'page_table' is missing"));
   set = right;
   set.tensors.erase("v_pages");
-  CHECK(contains(refusal(set), "tensor 'v' is missing"));
+  CHECK(contains(refusal(set), "tensor 'v_pages' is missing"));
+  set = right;
+  set.tensors.erase("k_pages");
+  CHECK(contains(refusal(set), "tensor 'k_pages' is missing"));
+  set = right;  // what is wrong with k or v itself is said of the pages
+  set.metadata["context_len"] = "302";
+  CHECK(contains(refusal(set), "its pages side by side: tensor 'k' holds a value that is not"));
 }

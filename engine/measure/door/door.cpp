@@ -155,7 +155,7 @@ DoorRequest door_request(const std::string& family, const std::string& variant,
 
 TensorSet door_results(SafetensorsFile file, const DoorRequest& request) {
   if (takes_pages(*request.family)) {
-    file = with_contiguous_keys(std::move(file));
+    file = with_contiguous_keys(std::move(file), *request.family);
   }
   DoorInput input(std::move(file));
   return request.family->run(input, request);

@@ -33,7 +33,8 @@ const Judge& judge_of(const DoorFamily& family) {
 
 SafetensorsFile input_file(const DoorRequest& request) {
   SafetensorsFile file = SafetensorsFile::read(request.in);
-  return takes_pages(*request.family) ? with_contiguous_keys(std::move(file)) : file;
+  return takes_pages(*request.family) ? with_contiguous_keys(std::move(file), *request.family)
+                                      : file;
 }
 
 }  // namespace

@@ -96,6 +96,11 @@ class Pages {
   std::size_t row_bytes_ = 0;
 };
 
+bool reads(const DoorFamily& family, std::string_view name) {
+  return std::any_of(family.inputs.begin(), family.inputs.end(),
+                     [&](const DoorTensor& tensor) { return name == tensor.name; });
+}
+
 }  // namespace
 
 bool takes_pages(const DoorFamily& family) {
@@ -104,7 +109,7 @@ bool takes_pages(const DoorFamily& family) {
   });
 }
 
-SafetensorsFile with_contiguous_keys(SafetensorsFile file) {
+SafetensorsFile with_contiguous_keys(SafetensorsFile file, const DoorFamily& family) {
   DoorInput input(file);
   if (!input.has(kTable)) {
     if (input.has(kPaged[0]) || input.has(kPaged[1])) {
@@ -122,7 +127,10 @@ SafetensorsFile with_contiguous_keys(SafetensorsFile file) {
   }
   for (std::size_t i = 0; i < std::size(kPaged); ++i) {
     if (!input.has(kPaged[i])) {
-      continue;  // then k or v is missed by its own name
+      if (reads(family, kPlain[i]) && !input.has(kPlain[i])) {
+        input.refuse(std::string("tensor '") + kPaged[i] + "' is missing");
+      }
+      continue;
     }
     if (input.has(kPlain[i])) {
       input.refuse(std::string("has both '") + kPlain[i] + "' and '" + kPaged[i] +
@@ -130,7 +138,7 @@ SafetensorsFile with_contiguous_keys(SafetensorsFile file) {
     }
     set.tensors[kPlain[i]] = Pages(input, kPaged[i], layout).contiguous();
   }
-  return SafetensorsFile::parse(safetensors_bytes(set), file.source());
+  return SafetensorsFile::parse(safetensors_bytes(set), file.source() + ", its pages side by side");
 }
 
 }  // namespace versieve::engine

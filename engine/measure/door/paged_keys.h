@@ -21,7 +21,8 @@ inline constexpr std::array<DoorKey, 2> kPagedKeys = {
 bool takes_pages(const DoorFamily& family);  // reads k [L, G, d]
 
 // The file with k and v side by side, bit for bit, in place of their pages; as it is where it has
-// no page_table. Throws Error(kBadInput).
-SafetensorsFile with_contiguous_keys(SafetensorsFile file);
+// no page_table. What is said of k and v from then on says that they came from pages. Throws
+// Error(kBadInput), also where pages that the family reads are missing. REQUIRES: takes_pages().
+SafetensorsFile with_contiguous_keys(SafetensorsFile file, const DoorFamily& family);
 
 }  // namespace versieve::engine
