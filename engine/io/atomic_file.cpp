@@ -53,7 +53,7 @@ void sync_folder(const fs::path& folder) {
 AtomicFile::AtomicFile(const fs::path& path) : name_(path.string()), target_(resolved(path)) {
   if (is_special(path)) {
     target_ = path;
-    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    descriptor_ = open_for_writing(path, O_NOCTTY);
   } else {
     const std::string stem = target_.string() + ".partial-" + std::to_string(::getpid()) + "-";
     for (int i = 0; i < kTries && descriptor_ < 0; ++i) {
@@ -79,7 +79,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::refuse() const {
-  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + std::strerror(errno));
+  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + writing_error(errno));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -132,6 +132,19 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+int open_for_writing(const fs::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | flags, 0666);
+  if (descriptor >= 0) {
+    // From here on a reader that is slow is waited for.
+    ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  }
+  return descriptor;
+}
+
+std::string writing_error(int error) {
+  return error == ENXIO ? "it is a pipe, and nobody reads it" : std::strerror(error);
 }
 
 }  // namespace versieve::engine

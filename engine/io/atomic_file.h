@@ -41,4 +41,9 @@ void require_other_file(const std::filesystem::path& in, const std::filesystem::
 // Writes the whole text to `path`, all or nothing.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+// open(2) for writing with `flags` beside. A pipe that nobody reads is no wait for a reader but an
+// error: -1, and errno says why in the words of writing_error().
+int open_for_writing(const std::filesystem::path& path, int flags);
+std::string writing_error(int error);
+
 }  // namespace versieve::engine

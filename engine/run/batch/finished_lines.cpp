@@ -5,14 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "engine/io/atomic_file.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
 
 FinishedLines::FinishedLines(const std::filesystem::path& path) : name_(path.string()) {
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  descriptor_ = open_for_writing(path, O_CREAT | O_APPEND);
   struct stat status = {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
     refuse();
@@ -30,7 +30,7 @@ FinishedLines::~FinishedLines() {
 }
 
 void FinishedLines::refuse() const {
-  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + std::strerror(errno));
+  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + writing_error(errno));
 }
 
 void FinishedLines::add(const std::string& line) {
