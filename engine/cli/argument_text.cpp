@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace versieve::cli {
@@ -22,7 +23,9 @@ std::string wrong_integer(const std::string& text) {
   if (parses_as(text, value) && std::to_string(value) == text) {
     return {};
   }
-  return "'" + text + "' is no decimal integer that fits";
+  return "'" + text + "' is no decimal integer that fits: from " +
+         std::to_string(std::numeric_limits<T>::min()) + " to " +
+         std::to_string(std::numeric_limits<T>::max());
 }
 
 std::string wrong_number(const std::string& text) {

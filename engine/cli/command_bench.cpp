@@ -12,6 +12,7 @@
 #include "engine/analyse/plan/plan_bench.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/bench_planner.h"
+#include "engine/cli/bench_takes.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
@@ -165,7 +166,7 @@ Answer bench_specattn(const Options& options) {
   wanted.texts.assign(options.texts.begin(), options.texts.end());
   take(options.contexts, wanted.contexts);
   take(options.strategies, wanted.strategies);
-  wanted.yield = options.yield.value_or(wanted.yield);
+  wanted.yield = options.yield;
   wanted.others = options.others;
   wanted.samples = options.samples;
   wanted.on_gpu = options.on_gpu();
@@ -179,12 +180,24 @@ Answer bench_specattn(const Options& options) {
           .text = engine::specattn_bench_text(bench)};
 }
 
+// Weights are random, of a geometry: a pair's own tuples say nothing of them.
+void require_geometry(const PlanTable& table, const std::string& path) {
+  try {
+    named_llm_shape(table.model);
+  } catch (const Error&) {
+    throw Error(ExitCode::kUsage,
+                path + ": the table was planned for the pair " + table.model +
+                    ", and bench batch plays geometries with random weights: plan for one (plan "
+                    "--model nsa-1b), or run the pair (generate --prompts --table)");
+  }
+}
+
 // `table`: that is played, or null; then contexts are as its buckets have them where nobody says.
 engine::BatchBenchOptions batch_options(const Options& options, const PlanTable* table) {
   engine::BatchBenchOptions out;
   out.table = table;
   if (table != nullptr) {
-    named_llm_shape(table->model);
+    require_geometry(*table, options.planner.table);
     out.contexts.clear();
     for (const ContextBucket& bucket : table->buckets) {
       out.contexts.push_back(bucket.high);
@@ -201,7 +214,7 @@ engine::BatchBenchOptions batch_options(const Options& options, const PlanTable*
   take(options.contexts, out.contexts);
   take(options.requests, out.requests);
   take(options.strategies, out.strategies);
-  out.yield = options.yield.value_or(out.yield);
+  out.yield = options.yield;
   out.energy = options.energy;
   out.samples = options.samples;
   out.on_gpu = options.on_gpu();
@@ -283,6 +296,14 @@ Answer bench_plan(const Options& options) {
           .text = engine::text_of(b)};
 }
 
+// The answer, in a file too where one was named.
+Answer written(Answer answer, const std::string& out) {
+  if (!out.empty()) {
+    engine::write_file_atomically(out, answer.json.dump(1) + "\n");
+  }
+  return answer;
+}
+
 Answer bench_planner_on(const Options& options) {
   PlannerOptions planner = options.planner;
   planner.bench.backend = options.backend.empty() ? "auto" : options.backend;
@@ -290,9 +311,20 @@ Answer bench_planner_on(const Options& options) {
   return bench_planner(planner, options.out);
 }
 
+// What would change nothing beside what was given with it.
+void check_pairs(const Options& options) {
+  if (options.energy && !options.on_gpu()) {
+    throw Error(ExitCode::kUsage, "--energy is by the GPU's own count: leave --backend cpu out");
+  }
+  if (!options.peer_script.empty() && options.peer_path.empty()) {
+    throw Error(ExitCode::kUsage, "--peer-script runs what --peer-path names: give that too");
+  }
+}
+
 Answer run_bench(const Options& options) {
+  check_pairs(options);
   if (options.what == "plan") {
-    return bench_plan(options);
+    return written(bench_plan(options), options.out);
   }
   if (options.what == "planner") {
     return bench_planner_on(options);
@@ -324,16 +356,24 @@ Answer run_bench(const Options& options) {
     }
   }
   engine::require_writable(options.out);
-  const Answer answer = options.what == "verify"     ? bench_verify(options)
-                        : options.what == "step"     ? bench_step(options)
-                        : options.what == "batch"    ? bench_batch(options)
-                        : options.what == "prefill"  ? bench_prefill(options)
-                        : options.what == "specattn" ? bench_specattn(options)
-                                                     : bench_all(options);
-  if (!options.out.empty()) {
-    engine::write_file_atomically(options.out, answer.json.dump(1) + "\n");
+  return written(options.what == "verify"     ? bench_verify(options)
+                 : options.what == "step"     ? bench_step(options)
+                 : options.what == "batch"    ? bench_batch(options)
+                 : options.what == "prefill"  ? bench_prefill(options)
+                 : options.what == "specattn" ? bench_specattn(options)
+                                              : bench_all(options),
+                 options.out);
+}
+
+// Names of the options that were given, but for WHAT itself.
+std::vector<std::string> given_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0 && option->get_positional() == false) {
+      names.push_back(option->get_name());
+    }
   }
-  return answer;
+  return names;
 }
 
 }  // namespace
@@ -393,7 +433,10 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--out", options->out, "write the answer to this JSON file");
   declare_planner(app, options->planner);
-  return [options] { return run_bench(*options); };
+  return [options, &app] {
+    check_taken(options->what, given_options(app));
+    return run_bench(*options);
+  };
 }
 
 }  // namespace versieve::cli

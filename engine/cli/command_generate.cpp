@@ -18,6 +18,8 @@
 namespace versieve::cli {
 namespace {
 
+constexpr std::int64_t kMostMebibytes = std::int64_t{1} << 30;  // a pebibyte
+
 // Many prompts.
 struct BatchOptions {
   std::optional<std::string> prompts, arrivals, out;
@@ -181,8 +183,9 @@ engine::BatchRunRequest batch_request(const Options& options) {
     out.arrivals = engine::arrival_rate(*batch.arrivals);
   }
   if (batch.kv_mebibytes) {
-    if (*batch.kv_mebibytes < 1 || *batch.kv_mebibytes > (std::int64_t{1} << 30)) {
-      throw Error(ExitCode::kUsage, "kv-memory is in MiB, from 1 up");
+    if (*batch.kv_mebibytes < 1 || *batch.kv_mebibytes > kMostMebibytes) {
+      throw Error(ExitCode::kUsage,
+                  "kv-memory is in MiB, from 1 to " + std::to_string(kMostMebibytes));
     }
     out.kv_bytes = *batch.kv_mebibytes << 20;
   }

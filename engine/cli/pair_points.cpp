@@ -16,7 +16,7 @@ engine::AcceptancePair chosen_pair(const std::string& database, const std::strin
   });
   if (found == pairs.end()) {
     throw Error(ExitCode::kAnswerNo,
-                (wanted.empty() ? database + " holds nothing to diagnose"
+                (wanted.empty() ? database + " holds no acceptance to go by"
                                 : "there is no acceptance of a pair '" + wanted + "'") +
                     ": it holds " + engine::listed(pairs));
   }

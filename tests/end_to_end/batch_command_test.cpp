@@ -2,6 +2,7 @@
 // program leaves.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -315,14 +316,19 @@ TEST_CASE("what is no request is said with its file and line") {
   check_refused(broken("{\"prompt\": \"\"}"), 3, "no tokens");
   check_refused(broken("{\"prompt\": \"b\", \"id\": \"1\"}"), 3, "two requests have the id '1'");
   check_refused(broken("{\"prompt\": \"b\", \"id\": 1.5}"), 3, "a text or a whole number");
-  check_refused(broken("{\"prompt\": \"b\", \"max_new_tokens\": 0}"), 3, "from 1 up");
-  check_refused(broken("{\"prompt\": \"b\", \"seed\": -1}"), 3, "from 0 up");
+  check_refused(broken("{\"prompt\": \"b\", \"max_new_tokens\": 0}"), 3, "from 1 to 2147483647");
+  check_refused(broken("{\"prompt\": \"b\", \"seed\": -1}"), 3, "from 0 to 18446744073709551615");
   check_refused(broken("{\"prompt\": \"b\", \"temperature\": -1}"), 3, "temperature");
   check_refused(broken("{\"prompt\": \"b\", \"topk\": 3}"), 3, "is no key of a request");
   check_refused(scene.generate(good, "--concurrency 0"), 2, "concurrency must be from 1");
   check_refused(scene.generate(good, "--concurrency -3"), 2, "concurrency");
   check_refused(scene.generate(good, "--prefill-rows 0"), 2, "prefill-rows");
-  check_refused(scene.generate(good, "--kv-memory 0"), 2, "kv-memory");
+  for (const char* memory : {"0", "1073741825"}) {
+    check_refused(scene.generate(good, std::string("--kv-memory ") + memory), 2,
+                  "kv-memory is in MiB, from 1 to 1073741824");
+  }
+  check_refused(scene.generate(good, "--seed 18446744073709551616"), 2,
+                "fits: from 0 to 18446744073709551615");
   for (const char* text :
        {"poisson:-2", "poisson:0", "poisson:", "poisson:inf", "poisson:1x", "uniform:2", "3"}) {
     check_refused(scene.generate(good, std::string("--arrivals ") + text), 2, "poisson:R");
@@ -330,7 +336,7 @@ TEST_CASE("what is no request is said with its file and line") {
   check_refused(scene.generate(good, "--prompt-file " + good), 2, "not both");
   check_refused(scene.generate(good, "--strategy nsa/ar"), 2, "one strategy");
   check_refused(scene.generate(good, "--top-k 5"), 2, "give a temperature above 0");
-  check_refused(scene.generate(good, "--top-k 5 --temperature 1"), 1, "coupled draws are of all");
+  check_refused(scene.generate(good, "--top-k 5 --temperature 1"), 2, "coupled draws are of all");
   check_refused(scene.generate(good, "--out " + (scene.folder / "no/such/out").string()), 4,
                 "cannot be written");
   check_refused("generate --model " + scene.model.string() + " --strategy nsa/ar --prompt-file " +
@@ -339,4 +345,48 @@ TEST_CASE("what is no request is said with its file and line") {
   check_refused("generate --model " + scene.model.string() +
                     " --strategy dense/ar --backend cpu --prompts " + good,
                 1, "request 'r0'");
+}
+
+TEST_CASE(
+    "a pipe takes finished requests where somebody reads it, and is no wait where nobody does") {
+  const Scene scene;
+  const std::string prompts = scene.lines(2, 4), pipe = (scene.folder / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  check_refused(scene.generate(prompts, "--out " + pipe), 4, "a pipe, and nobody reads it");
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  CHECK(run_versieve(scene.generate(prompts, "--out " + pipe)).code == 0);
+  std::string text(1 << 16, '\0');
+  text.resize(
+      static_cast<std::size_t>(std::max<ssize_t>(0, ::read(reader, text.data(), text.size()))));
+  ::close(reader);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 2);
+}
+
+TEST_CASE(
+    "a sampler that contradicts temperature or cuts is wrong usage, for one prompt as for many") {
+  const Scene scene;
+  const std::string many = scene.lines(2, 4), one = scene.file("one.txt", "a prompt");
+  const std::string model = "generate --model " + scene.model.string() + " --backend cpu ";
+  for (const std::string& prompt : {" --prompts " + many, " --prompt-file " + one}) {
+    for (const auto& [rest, sentence] :
+         {std::pair{"--strategy nsa/ar --top-k 5", "give a temperature above 0"},
+          {"--strategy nsa/ar --top-k 5 --temperature 1", "coupled draws are of all"},
+          {"--strategy nsa/ar --min-p 0.1 --temperature 1", "coupled draws are of all"},
+          {"--strategy nsa/ar/bfs/c1/F*/sampling=greedy --temperature 1", "is for temperature 0"},
+          {"--strategy nsa/ar/bfs/c1/F*/sampling=coupled", "needs a temperature above 0"}}) {
+      check_refused(model + rest + prompt, 2, sentence);
+    }
+  }
+  const std::string mixed =
+      scene.file("mixed.jsonl", "{\"prompt\": \"a\", \"temperature\": 0}\n{\"prompt\": \"b\"}\n");
+  const CommandResult run =
+      run_versieve(model +
+                   "--json --strategy nsa/d4k1n5/bfs/c1/F*/sampling=exact --temperature 1 "
+                   "--top-k 5 --max-new-tokens 4 --prompts " +
+                   mixed);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(json::parse(run.out).at("remarks").dump().find("cut nothing of 1 of 2 requests") !=
+        std::string::npos);
 }

@@ -105,6 +105,29 @@ TEST_CASE("a bench of prompts times each way to read them, and refuses none and 
   }
 }
 
+TEST_CASE("a bench refuses options that would change nothing") {
+  for (const auto& [wrong, sentence] :
+       {std::pair{"prefill --requests 3", "bench prefill takes no --requests"},
+        {"prefill --energy", "which is of batch"},
+        {"plan --samples 8", "bench plan takes no --samples"},
+        {"step --dense", "bench step takes no --dense"},
+        {"verify --seed 3", "which is of planner"},
+        {"batch --class Strict", "which is of batch --table"},
+        {"batch --table t --strategy nsa/ar", "bench batch --table takes no --strategy"},
+        {"batch --table t --yield 2", "takes no --yield"},
+        {"batch --cache warm", "which is of verify, all"},
+        {"planner --list-steps s --table t --rounds 3", "planner --list-steps takes no --rounds"},
+        {"batch --backend cpu --energy", "by the GPU's own count"},
+        {"verify --peer-script s", "--peer-path names"},
+        {"batch --geometry demo --strategy nsa/d2k2n4/bfs/c1/F* --yield 4", "yields at most 3"}}) {
+    CAPTURE(wrong);
+    const CommandResult run = run_versieve(std::string("bench ") + wrong);
+    CHECK(run.code == 2);
+    CHECK(is_one_sentence(run.err));
+    CHECK(contains(run.err, sentence));
+  }
+}
+
 TEST_CASE("a bench needs a GPU or says that it was asked for the CPU") {
   const CommandResult run = run_versieve(
       "bench verify --backend cpu --geometry demo --n 4 --context 600 --overlap 0.5 --group c1 "

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/measure/bench/given_yield.h"
 #include "engine/measure/sweep/synthetic_batch.h"
 #include "engine/run/model/compute_device.h"
 #include "model/launches/step_composition.h"
@@ -20,6 +21,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 3;
+constexpr std::int64_t kUsualYield = 3;
 // The GPU's count of its energy is brought up to date some tens of times a second.
 constexpr double kEnergyUs = 6e5;
 constexpr std::int64_t kMostEnergySteps = 600;
@@ -176,10 +178,7 @@ std::vector<Job> jobs_of(const BatchBenchOptions& options) {
   }
   for (const std::string& text : options.strategies) {
     BatchTuple tuple{.strategy = Strategy::parse(text), .role = {}};
-    tuple.tokens =
-        tuple.strategy.draft.speculates()
-            ? static_cast<double>(std::min(options.yield, tuple.strategy.draft.depth + 1))
-            : 1.0;
+    tuple.tokens = static_cast<double>(yield_of(tuple.strategy, options.yield, kUsualYield));
     for (const std::int64_t context : options.contexts) {
       for (const std::int64_t requests : options.requests) {
         jobs.push_back({tuple, context, requests, {}});
@@ -266,13 +265,16 @@ void check_batch_bench(const BatchBenchOptions& options) {
   const bool many = !options.requests.empty() &&
                     *std::max_element(options.requests.begin(), options.requests.end()) > 1024;
   if (options.samples < 6 || least(options.contexts) < 8 || least(options.requests) < 1 || many ||
-      options.strategies.empty() || options.yield < 1) {
+      options.strategies.empty()) {
     throw Error(ExitCode::kUsage,
-                "bench batch takes strategies, 1 to 1024 requests, contexts of at least 8 tokens, "
-                "a yield of at least 1 and at least 6 samples");
+                "bench batch takes strategies, 1 to 1024 requests, contexts of at least 8 tokens "
+                "and at least 6 samples");
   }
   for (const Job& job : jobs_of(options)) {
     const Strategy& strategy = job.tuple.strategy;
+    if (options.table == nullptr) {
+      check_yield(strategy, options.yield);
+    }
     if (const std::string reason = unbatched_because(strategy, shape_of(options, strategy));
         !reason.empty()) {
       throw Error(ExitCode::kUsage, strategy.text() + ": " + reason);

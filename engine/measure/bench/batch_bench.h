@@ -22,7 +22,8 @@ struct BatchBenchOptions {
   std::vector<std::int64_t> requests = {1, 2, 4, 8, 16, 32, 64, 128};
   // Of a dense strategy the geometry is taken with dense attention.
   std::vector<std::string> strategies = {"nsa/ar", "nsa/d4k4n16/bfs/c8e/F*"};
-  std::int64_t yield = 3;  // tokens of a request's step with a draft
+  // Tokens of a request's step with a draft; without it three, or all that a shallower draft can.
+  std::optional<std::int64_t> yield;
   // In the place of geometry, strategies and yield: the table that is played, of a geometry, whose
   // requests are those of its own that `requests` names. Not owned.
   const PlanTable* table = nullptr;

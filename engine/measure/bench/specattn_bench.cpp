@@ -9,6 +9,7 @@
 #include "engine/io/checkpoint.h"
 #include "engine/io/prompt/prompt.h"
 #include "engine/io/tokenizer/tokenizer.h"
+#include "engine/measure/bench/given_yield.h"
 #include "engine/run/model/load.h"
 #include "engine/run/model/synthetic.h"
 #include "engine/run/speculate/device_step.h"
@@ -24,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWarmSteps = 6;
+constexpr std::int64_t kUsualYield = 4;
 constexpr std::int64_t kPrefillChunk = 256;
 constexpr std::int64_t kSinks = 16;   // first tokens, of StreamingLLM
 constexpr std::int64_t kPage = 16;    // tokens, of Quest
@@ -154,7 +156,7 @@ class SpecAttnBencher {
     const Strategy& strategy = row.strategy;
     const bool speculates = strategy.draft.speculates();
     row.context_len = context_len_;
-    row.tokens = speculates ? std::min(options_.yield, kernels::longest_path(strategy.draft)) : 1;
+    row.tokens = yield_of(strategy, options_.yield, kUsualYield);
     DeviceStepOptions steps{.choice = strategy.draft,
                             .verify = verify_options(strategy, target_.shape()),
                             .forced_yield = speculates ? row.tokens : 0};
@@ -243,12 +245,11 @@ void check_options(const SpecAttnBenchOptions& options) {
     throw Error(ExitCode::kUsage,
                 "bench specattn needs a draft model and a text: --draft FOLDER --text FILE");
   }
-  if (options.samples < 6 || options.yield < 1 || options.contexts.empty() ||
-      options.strategies.empty() ||
+  if (options.samples < 6 || options.contexts.empty() || options.strategies.empty() ||
       *std::min_element(options.contexts.begin(), options.contexts.end()) < 8) {
     throw Error(ExitCode::kUsage,
-                "bench specattn takes strategies, contexts of at least 8 tokens, at least 6 "
-                "samples and a yield of 1 or more");
+                "bench specattn takes strategies, contexts of at least 8 tokens and at least 6 "
+                "samples");
   }
 }
 
@@ -260,6 +261,7 @@ SpecAttnBench bench_specattn(const SpecAttnBenchOptions& options,
   std::vector<Strategy> strategies;
   for (const std::string& text : options.strategies) {
     strategies.push_back(Strategy::parse(text));
+    check_yield(strategies.back(), options.yield);
     check_strategy(strategies.back(), named_llm_shape(options.geometry));
   }
   const std::filesystem::path folder =

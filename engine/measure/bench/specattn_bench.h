@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct SpecAttnBenchOptions {
                                          "specattn:p0.95/d7k1n8/bfs/c1/F*",
                                          "specattn:p0.97/d7k1n8/bfs/c1/F*",
                                          "specattn:p0.99/d7k1n8/bfs/c1/F*"};
-  std::int64_t yield = 4;  // tokens of a step with a draft
+  // Tokens of a step with a draft; without it four, or all that a shorter chain can.
+  std::optional<std::int64_t> yield;
   // Beside each of SpecAttn's strategies the same chain over the first and newest tokens
   // (StreamingLLM), and plain decoding over pages of 16 tokens that each KV head chooses by their
   // keys in each step (Quest; ReSA's launch without rectification), reading as much; and SpecAttn

@@ -63,12 +63,12 @@ void take_choice(BatchPrompt& prompt, const std::string& key, const json& value,
     prompt.id = id_of(value, source);
   } else if (key == "max_new_tokens") {
     if (!value.is_number_unsigned() || value < 1 || value > INT32_MAX) {
-      refuse(source, "\"max_new_tokens\" is a whole number from 1 up");
+      refuse(source, "\"max_new_tokens\" is a whole number from 1 to " + std::to_string(INT32_MAX));
     }
     prompt.max_new_tokens = value.get<std::int64_t>();
   } else if (key == "seed") {
     if (!value.is_number_unsigned()) {
-      refuse(source, "\"seed\" is a whole number from 0 up");
+      refuse(source, "\"seed\" is a whole number from 0 to " + std::to_string(UINT64_MAX));
     }
     prompt.seed = value.get<std::uint64_t>();
   } else if (key == "temperature") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
@@ -45,11 +46,25 @@ SamplingSettings settings_of(const BatchRunRequest& request,
   const auto draws = [&](const BatchPrompt& prompt) {
     return prompt.temperature.value_or(request.temperature) > 0.0;
   };
-  return {.draws = std::any_of(prompts.begin(), prompts.end(), draws),
+  const auto greedy = std::count_if(prompts.begin(), prompts.end(), std::not_fn(draws));
+  return {.draws = greedy < static_cast<std::ptrdiff_t>(prompts.size()),
+          .alike = greedy == 0 || greedy == static_cast<std::ptrdiff_t>(prompts.size()),
           .truncation = request.truncation,
           .sigmoid = request.sigmoid,
           .adapts_length = request.adapts_length,
           .compares_ar = request.compares_ar};
+}
+
+// What is cut of draws says nothing of a request that draws nothing.
+void remark_greedy(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
+                   std::vector<std::string>& remarks) {
+  const auto greedy = std::count_if(prompts.begin(), prompts.end(), [&](const BatchPrompt& prompt) {
+    return prompt.temperature.value_or(request.temperature) == 0.0;
+  });
+  if (greedy > 0 && request.truncation.cuts()) {
+    remarks.push_back("top-k, top-p and min-p cut nothing of " + std::to_string(greedy) + " of " +
+                      std::to_string(prompts.size()) + " requests, whose temperature is 0");
+  }
 }
 
 void check_batch_sampling(const BatchRunRequest& request, const Strategy& strategy,
@@ -389,6 +404,7 @@ BatchReport run_batch(const BatchRunRequest& request) {
   const std::vector<BatchPrompt> prompts =
       read_batch_prompts(request.prompts, tokenizer.get(), checkpoint.shape.vocab);
   check_batch_sampling(request, strategy, prompts);
+  remark_greedy(request, prompts, remarks);
   if (!dtype) {
     const UsualDtype usual = usual_dtype(device.backend, checkpoint.weights);
     dtype = usual.dtype;

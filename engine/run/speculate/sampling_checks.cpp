@@ -26,6 +26,14 @@ void check_sampling(const SamplingSettings& settings, std::span<const Strategy> 
       throw Error(ExitCode::kUsage, std::string("adapt-gamma says how much a chain drafts, and ") +
                                         name_of(s.attention) + "/ar drafts nothing");
     }
+    if (settings.alike || settings.truncation.cuts()) {
+      const std::string reason = sampling_refusal({.strategy = s,
+                                                   .temperature = settings.draws ? 1.0 : 0.0,
+                                                   .truncation = settings.truncation});
+      if (!reason.empty()) {
+        throw Error(ExitCode::kUsage, "strategy '" + s.text() + "': " + reason);
+      }
+    }
   }
 }
 

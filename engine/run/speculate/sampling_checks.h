@@ -13,6 +13,7 @@ namespace versieve::engine {
 // What a command says of sampling, beside its strategies.
 struct SamplingSettings {
   bool draws = false;  // a temperature above 0, of any request
+  bool alike = true;   // all requests have the same
   kernels::Truncation truncation = {};
   kernels::SigmoidEnds sigmoid = {};
   bool adapts_length = false;
@@ -20,7 +21,9 @@ struct SamplingSettings {
 };
 
 // Throws Error(kUsage) for numbers that cannot be (check_truncation, check_sigmoid), for cuts where
-// all is greedy, for ends that no strategy's sigmoids have, for lengths where no chain is drafted.
+// all is greedy, for ends that no strategy's sigmoids have, for lengths where no chain is drafted,
+// and for a strategy's sampler that cannot run so (sampling_refusal); where requests differ in
+// their temperature each is asked on its own, but for cuts.
 void check_sampling(const SamplingSettings& settings, std::span<const Strategy> strategies);
 // Throws Error(kUsage) where texts are compared with plain decoding token for token, and draws are
 // not coupled with its own.

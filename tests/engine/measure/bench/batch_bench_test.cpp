@@ -118,6 +118,10 @@ TEST_CASE("a batch bench says what it cannot measure") {
   refused([](BatchBenchOptions& o) { o.contexts = {}; });
   refused([](BatchBenchOptions& o) { o.samples = 5; });
   refused([](BatchBenchOptions& o) { o.yield = 0; });
+  refused([](BatchBenchOptions& o) {  // a path of two and the bonus token
+    o.strategies = {"nsa/ar", "nsa/d2k2n4/bfs/c1/F*"};
+    o.yield = 4;
+  });
   refused([](BatchBenchOptions& o) { o.strategies = {"resa:b16p0.1f32/ar"}; });
   refused([](BatchBenchOptions& o) { o.geometry = "nobody"; });
 }
