@@ -193,6 +193,19 @@ TEST_CASE("what cannot be scheduled or exported is said in a sentence, and nothi
   }
 }
 
+TEST_CASE("a database without acceptance is named as such, by whoever asks") {
+  const Folder folder;
+  folder.write("plain.log", server_log(0.0, 8.0, 0.05));
+  REQUIRE(folder.run(kImport + "--draft ar plain.log").code == 0);
+  for (const char* line :
+       {"versieve schedule --db d.db --out s.json", "versieve diagnose --db d.db"}) {
+    const CommandResult run = folder.run(line);
+    CAPTURE(line, run.err);
+    CHECK(run.code == 1);
+    CHECK(contains(run.err, "d.db holds no acceptance to go by: it holds no acceptance at all"));
+  }
+}
+
 TEST_CASE("a log that speculated is no plain one, and a plain one is only taken as such") {
   const Folder folder;
   folder.write("spec.log", server_log(2.5, 9.0, 0.5));

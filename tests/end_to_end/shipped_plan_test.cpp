@@ -157,6 +157,11 @@ TEST_CASE("a class of the shipped plan says in a sentence what a pair lacks to r
   }
 }
 
+TEST_CASE("a bench of batches says that a pair's table is no geometry's") {
+  test::check_refused("bench batch --backend cpu --table " + world().table, 2,
+                      "the table was planned for the pair smollm2-nsa");
+}
+
 TEST_CASE("the README's drafts by requests at a time are those of the shipped plan") {
   const std::string path = (world().folder / "concurrency.json").string();
   const test::CommandResult made = test::run_versieve(
