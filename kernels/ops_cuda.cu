@@ -8,12 +8,12 @@
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
+#include "kernels/context_launch.h"
 #include "kernels/flash_decode/together.h"
 #include "kernels/index_scores/launch.h"
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/fused_step.h"
-#include "kernels/nsa_verify/prompt.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/ops_together.h"
 #include "kernels/staged_upload.h"
@@ -139,17 +139,9 @@ class CudaOps final : public Ops<T> {
     reserve(nsa_verify_scratch_bytes(p));
     launch_nsa_verify(p, context_);
   }
-  bool has_nsa_prompt(const NsaVerifyParams<T>& p) const {
-    if constexpr (std::is_same_v<T, Bf16>) {
-      return prompt_takes(p);
-    }
-    return false;
-  }
-  void nsa_prompt(const NsaVerifyParams<T>& p) {
-    if constexpr (std::is_same_v<T, Bf16>) {
-      reserve(prompt_scratch_bytes(p));
-      launch_nsa_prompt(p, context_);
-    }
+  void launch_with_scratch(std::size_t bytes, const ContextLaunch& launch) {
+    reserve(bytes);
+    launch(context_);
   }
   StepShape prepare_nsa_step(const NsaStepParams<T>& step) {
     if constexpr (std::is_same_v<T, Bf16>) {
@@ -452,16 +444,8 @@ void enqueue_upload(Ops<T>& ops, void* destination, const void* source, std::siz
   }
 }
 template <class T>
-bool has_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
-  bool has = true;
-  on_cuda(ops, [&](auto& cuda) { has = cuda.has_nsa_prompt(p); });
-  return has;
-}
-template <class T>
-void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
-  if (!on_cuda(ops, [&](auto& cuda) { cuda.nsa_prompt(p); })) {
-    ops.nsa_verify(p);
-  }
+bool launch_with_scratch(Ops<T>& ops, std::size_t bytes, const ContextLaunch& launch) {
+  return on_cuda(ops, [&](auto& cuda) { cuda.launch_with_scratch(bytes, launch); });
 }
 template <class T>
 StepShape prepare_nsa_step(Ops<T>& ops, const NsaStepParams<T>& step) {
@@ -493,18 +477,15 @@ template void* stream_of<Bf16>(Ops<Bf16>&);
 template std::int64_t free_memory<float>(Ops<float>&);
 template std::int64_t free_memory<Bf16>(Ops<Bf16>&);
 template void enqueue_upload(Ops<double>&, void*, const void*, std::size_t);
-template bool has_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
-template void nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template bool launch_with_scratch(Ops<double>&, std::size_t, const ContextLaunch&);
 template StepShape prepare_nsa_step(Ops<double>&, const NsaStepParams<double>&);
 template void nsa_verify_layer(Ops<double>&, const NsaStepParams<double>&, std::int64_t);
 template void enqueue_upload(Ops<float>&, void*, const void*, std::size_t);
-template bool has_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
-template void nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template bool launch_with_scratch(Ops<float>&, std::size_t, const ContextLaunch&);
 template StepShape prepare_nsa_step(Ops<float>&, const NsaStepParams<float>&);
 template void nsa_verify_layer(Ops<float>&, const NsaStepParams<float>&, std::int64_t);
 template void enqueue_upload(Ops<Bf16>&, void*, const void*, std::size_t);
-template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
-template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
+template bool launch_with_scratch(Ops<Bf16>&, std::size_t, const ContextLaunch&);
 template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
 template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
 template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);

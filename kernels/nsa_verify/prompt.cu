@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/tensor_map.h"
+#include "kernels/context_launch.h"
 #include "kernels/nsa_verify/prompt_work.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
 #include "model/launches/nsa_prompt.h"
@@ -220,5 +222,34 @@ void launch_nsa_prompt(const NsaVerifyParams<Bf16>& p, const LaunchContext& cont
   VERSIEVE_ASSERT(prompt_takes(p) && lies_in_cache(p), "a prompt's rows lie in the caches");
   is_narrow(p) ? launch<64>(p, context) : launch<128>(p, context);
 }
+
+template <class T>
+bool has_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
+  if (!launch_with_scratch<T>(ops, 0, [](const LaunchContext&) {})) {
+    return true;  // a CPU's
+  }
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return prompt_takes(p);
+  }
+  return false;
+}
+template <class T>
+void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (launch_with_scratch<T>(ops, prompt_scratch_bytes(p), [&p](const LaunchContext& context) {
+          launch_nsa_prompt(p, context);
+        })) {
+      return;
+    }
+  }
+  ops.nsa_verify(p);
+}
+
+template bool has_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template void nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template bool has_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template void nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
+template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 
 }  // namespace versieve::kernels

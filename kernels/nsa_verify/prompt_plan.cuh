@@ -18,6 +18,9 @@ template <int kD>
 struct PromptPlan {
   static constexpr int kWarps = kD == 64 ? 16 : 8;  // that work
   static constexpr int kWorkers = kWarps * 32;
+  // Whether four warps multiply together (wgmma): the products of 64 rows wherever one of them
+  // takes part, and a tile is read once for all. It wins for wide heads (TRIED.md).
+  static constexpr bool kByGroup = kD > 64;
   static constexpr int kThreads = kWorkers + 128;
   // A block alone on its SM has 96 a thread, or 168.
   static constexpr int kIdleRegisters = 24;
@@ -61,10 +64,7 @@ struct PromptPlan {
   __device__ float* kept(int warp) const {
     return reinterpret_cast<float*>(shared + kRingBytes) + warp * kKeptFloats;
   }
-  // Of a warp, as its lanes hold them: [d / 16][32] of 16 bytes.
-  __device__ uint4* queries(int warp) const {
-    return reinterpret_cast<uint4*>(shared + kQueriesAt + warp * kQueryBytes);
-  }
+  __device__ unsigned char* queries() const { return shared + kQueriesAt; }
   // [16]: maximum and 1 / sum of the compressed branch of a warp's rows.
   __device__ float2* states(int warp) const {
     return reinterpret_cast<float2*>(shared + kStatesAt) + warp * kTileRows;

@@ -3,6 +3,10 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused_tiles.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/fence.cuh"
+#include "kernels/ptx/shared_memory.cuh"
+#include "kernels/ptx/wgmma_sums.cuh"
 
 namespace versieve::kernels {
 
@@ -33,26 +37,30 @@ struct PromptQueries {
   __device__ __forceinline__ int last_position() const { return position_of(count - 1); }
 };
 
-// A warp's 16 rows, whose queries lie in shared memory: 16 warps a thread block have few registers.
-template <int kD>
+// A warp's 16 rows, multiplied by itself. Their queries lie in shared memory, as the lanes hold
+// them: 16 warps a thread block have few registers.
+template <int kD, bool kByGroup>
 struct PromptRows : Rows<kD> {
-  // rows: as Rows::load has them. This lane's fragments go to queries[32 step].
-  __device__ __forceinline__ void load(int head_dim, const Bf16* const (&rows)[2], uint4* queries) {
+  // rows: as Rows::load has them.
+  __device__ __forceinline__ void load(const PromptQueries& t, unsigned char* queries) {
+    const RowPlaces places(t);
     Rows<kD> whole;
-    whole.load(head_dim, rows);
+    whole.load(t.a.head_dim, places.at);
     this->scale = whole.scale;
+    uint4* const own = lane_queries(queries);
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      queries[step * 32] =
+      own[step * 32] =
           make_uint4(whole.q[step][0], whole.q[step][1], whole.q[step][2], whole.q[step][3]);
     }
     this->reset();
   }
   // Rows::score with these queries.
-  __device__ __forceinline__ void score(const uint4* queries, std::uint32_t keys,
-                                        float (&s)[kTileKeys / 8][4]) const {
+  __device__ __forceinline__ void multiply_keys(unsigned char* queries, std::uint32_t keys,
+                                                float (&s)[kTileKeys / 8][4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const std::uint32_t first = unit_chunk(keys, Rows<kD>::score_key(), lane / 8 % 2);
+    const uint4* const own = lane_queries(queries);
 #pragma unroll
     for (int n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll
@@ -62,7 +70,7 @@ struct PromptRows : Rows<kD> {
     }
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      const uint4 four = queries[step * 32];
+      const uint4 four = own[step * 32];
       const std::uint32_t q[4] = {four.x, four.y, four.z, four.w};
       const std::uint32_t at = chunk_of_step(first, step);
 #pragma unroll
@@ -73,6 +81,83 @@ struct PromptRows : Rows<kD> {
         multiply_m16n8k16(s[slot * 2 + 1], q, b[2], b[3]);
       }
     }
+  }
+  __device__ __forceinline__ void multiply_values(std::uint32_t values,
+                                                  const std::uint32_t (&p)[kSlots][4]) {
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      this->add_values(values, slot, p[slot]);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static uint4* lane_queries(unsigned char* queries) {
+    return reinterpret_cast<uint4*>(queries + threadIdx.x / 32 * (kTileRows * kD * 2)) +
+           threadIdx.x % 32;
+  }
+};
+
+// The same by a warpgroup's products of 64 rows, in the same order of sums.
+template <int kD>
+struct PromptRows<kD, true> : Rows<kD> {
+  static constexpr int kGroupBytes = 64 * kD * 2;
+
+  __device__ __forceinline__ void load(const PromptQueries& t, unsigned char* queries) {
+    constexpr int kChunks = kD / 8;
+    this->scale = 1.4426950408889634F * rsqrtf(static_cast<float>(t.a.head_dim));
+    const int barrier = 2 + t.tile / 4;
+    meet_at<128>(barrier);  // the group's earlier products have read what lies there
+    const std::uint32_t to = group_queries(queries);
+#pragma unroll
+    for (int i = t.lane; i < kTileRows * kChunks; i += 32) {
+      const int row = i / kChunks;
+      const int chunk = i % kChunks;
+      uint4 x{};
+      if (t.has_row(row) && chunk * 8 < t.a.head_dim) {
+        x = reinterpret_cast<const uint4*>(t.a.q + t.row_index(t.query_of(row), t.head_of(row)) *
+                                                       t.a.head_dim)[chunk];
+      }
+      store_16(unit_chunk(to, t.tile % 4 * kTileRows + row, chunk), x);
+    }
+    fence_for_copies();
+    meet_at<128>(barrier);
+    this->reset();
+  }
+  __device__ __forceinline__ void multiply_keys(unsigned char* queries, std::uint32_t keys,
+                                                float (&s)[kTileKeys / 8][4]) {
+    const std::uint32_t from = group_queries(queries);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kD / 16; ++step) {
+      const std::uint32_t at = static_cast<std::uint32_t>(step / 4 * kPanelBytes + step % 4 * 32);
+      if (step == 0) {
+        wgmma_start<kTileKeys>(s, wgmma_operand(from + at), wgmma_operand(keys + at));
+      } else {
+        wgmma<kTileKeys>(s, wgmma_operand(from + at), wgmma_operand(keys + at));
+      }
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    settle_sums(s);
+  }
+  __device__ __forceinline__ void multiply_values(std::uint32_t values,
+                                                  const std::uint32_t (&p)[kSlots][4]) {
+    wgmma_fence();
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      wgmma_rows<kD>(
+          this->out, p[slot],
+          wgmma_transposed_operand(values + static_cast<std::uint32_t>(slot * kSliceKeys * 128),
+                                   kPanelBytes));
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    settle_sums(this->out);
+  }
+
+ private:
+  __device__ __forceinline__ static std::uint32_t group_queries(unsigned char* queries) {
+    return shared_address(queries + threadIdx.x / 128 * kGroupBytes);
   }
 };
 

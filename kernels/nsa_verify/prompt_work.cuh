@@ -114,6 +114,8 @@ template <int kD>
 class PromptWorker {
  public:
   using Plan = PromptPlan<kD>;
+  static constexpr bool kByGroup = Plan::kByGroup;
+  static constexpr int kTeam = kByGroup ? 4 : 1;  // row tiles that multiply together
 
   __device__ __forceinline__ PromptWorker(const PromptArguments& p, const Plan& plan)
       : p_(p), plan_(plan) {}
@@ -128,24 +130,25 @@ class PromptWorker {
     PartTotal<kD, 32> join(plan_.kept(t.tile) + t.lane);
     PartTotal<kD, Plan::kWorkers> total(branch());
     const int seen[2] = {t.a.compressed_of(position_[0] + 1), t.a.compressed_of(position_[1] + 1)};
+    const int team_seen = t.a.compressed_of(team_last_ + 1);
     const int warp_seen = t.a.compressed_of(last_ + 1);
     const int least_seen = t.a.compressed_of(first_ + 1);
     const int tiles = tiles_of(t.a.compressed_of(t.last_position() + 1));
 #pragma unroll 1
     for (int i = 0; i < tiles; ++i) {
       const int first = i * kTileKeys;
-      if (first >= warp_seen) {
+      if (first >= team_seen) {
         pass_tile();
         continue;
       }
       const int end[2] = {seen[0] - first, seen[1] - first};
       const bool hides = least_seen < first + kTileKeys;
-      attend_tile<true>({0, 0}, end, {true, true}, hides, keep, first,
+      attend_tile<true>(first < warp_seen, {0, 0}, end, {true, true}, hides, keep, first,
                         min(kTileKeys, warp_seen - first));
       const int next = first + kTileKeys;
-      if (next >= warp_seen || span_of(next) != span_of(first)) {
+      if (next >= team_seen || span_of(next) != span_of(first)) {
         join.add(rows_);
-        if (next >= warp_seen || ends_join(span_of(first))) {
+        if (next >= team_seen || ends_join(span_of(first))) {
           total.add(join);
         }
       }
@@ -185,17 +188,16 @@ class PromptWorker {
 
  private:
   __device__ __forceinline__ void begin(const PromptQueries& t) {
-    const RowPlaces places(t);
-    rows_.load(t.a.head_dim, places.at, queries());
+    rows_.load(t, plan_.queries());
+    const int team = t.tile / kTeam * kTeam;
+    team_first_ = t.position_of(team * t.per_tile);
+    team_last_ = t.position_of((team + kTeam) * t.per_tile - 1);
     first_ = t.position_of(t.tile * t.per_tile);
     last_ = t.position_of((t.tile + 1) * t.per_tile - 1);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       position_[r] = t.position_of(t.query_of(t.lane / 4 + r * 8));
     }
-  }
-  __device__ __forceinline__ uint4* queries() const {
-    return plan_.queries(static_cast<int>(threadIdx.x) / 32) + threadIdx.x % 32;
   }
   __device__ __forceinline__ float* branch() const {
     return p_.branches + static_cast<std::int64_t>(blockIdx.x) * (kD / 2 * Plan::kWorkers) +
@@ -213,29 +215,32 @@ class PromptWorker {
     barrier_wait(plan_.full(at_.place), at_.parity);
     release();
   }
-  // The next tile. Rows see keys [begin, end) of it, if `hides`, those that take part.
+  // The next tile, of which the team takes part. Where this warp does, rows see its keys
+  // [begin, end), if `hides`, those that take part.
   template <bool kKeeps, class Keep>
-  __device__ __forceinline__ void attend_tile(const int (&begin)[2], const int (&end)[2],
-                                              const bool (&takes)[2], bool hides, const Keep& keep,
-                                              int first, int count) {
+  __device__ __forceinline__ void attend_tile(bool works, const int (&begin)[2],
+                                              const int (&end)[2], const bool (&takes)[2],
+                                              bool hides, const Keep& keep, int first, int count) {
     barrier_wait(plan_.full(at_.place), at_.parity);
     const std::uint32_t keys = plan_.tile(at_.place);
     float s[kTileKeys / 8][4];
-    rows_.score(queries(), keys, s);
-    if (hides) {
-      hide_scores(begin, end, static_cast<int>(threadIdx.x) % 32, s);
-    }
-    const float offset[2] = {takes[0] ? Rows<kD>::kGrid : -INFINITY,
-                             takes[1] ? Rows<kD>::kGrid : -INFINITY};
-    rows_.weigh(s, offset);
-    std::uint32_t p[kSlots][4];
+    rows_.multiply_keys(plan_.queries(), keys, s);
+    std::uint32_t p[kSlots][4] = {};
+    if (!kByGroup || works) {
+      if (hides) {
+        hide_scores(begin, end, static_cast<int>(threadIdx.x) % 32, s);
+      }
+      const float offset[2] = {takes[0] ? Rows<kD>::kGrid : -INFINITY,
+                               takes[1] ? Rows<kD>::kGrid : -INFINITY};
+      rows_.weigh(s, offset);
 #pragma unroll
-    for (int slot = 0; slot < kSlots; ++slot) {
-      pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
-      rows_.add_values(keys + Plan::kUnitBytes, slot, p[slot]);
+      for (int slot = 0; slot < kSlots; ++slot) {
+        pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
+      }
     }
+    rows_.multiply_values(keys + Plan::kUnitBytes, p);
     release();
-    if constexpr (kKeeps) {
+    if (kKeeps && (!kByGroup || works)) {
       keep.tile(first, count, rows_, s, p);
     }
   }
@@ -291,7 +296,9 @@ class PromptWorker {
     __syncwarp();
     const int count = min(t.a.sel_count, (node.position >> t.a.block_bits) + 1);
     for (int at = t.lane; at < count; at += 32) {
-      atomicOr(plan_.masks() + chosen[at], 1ULL << query);
+      // By halves: an atomic of 64 bits begins with a load, of which racecheck would tell.
+      atomicOr(reinterpret_cast<unsigned*>(plan_.masks() + chosen[at]) + query / 32,
+               1U << query % 32);
     }
     __syncwarp();
   }
@@ -323,6 +330,8 @@ class PromptWorker {
   __device__ __forceinline__ void attend_selected(const PromptQueries& t,
                                                   PartTotal<kD, 32>& total) {
     const unsigned of_tile = (1U << t.per_tile) - 1U;
+    const unsigned long long of_team = ((1ULL << (kTeam * t.per_tile)) - 1ULL)
+                                       << (t.tile / kTeam * kTeam * t.per_tile);
     const int tile_keys = min(kTileKeys, 1 << t.a.block_bits);
     int i = 0;
 #pragma unroll 1
@@ -332,15 +341,15 @@ class PromptWorker {
 #pragma unroll 1
       for (; i < end; ++i) {
         const int block = plan_.list()[i];
-        const unsigned own =
-            static_cast<unsigned>(plan_.masks()[block] >> (t.tile * t.per_tile)) & of_tile;
+        const unsigned long long readers = plan_.masks()[block];
+        const unsigned own = static_cast<unsigned>(readers >> (t.tile * t.per_tile)) & of_tile;
         const bool takes[2] = {(own >> (t.lane / 4 >> t.a.head_bits) & 1U) != 0U,
                                (own >> ((t.lane / 4 + 8) >> t.a.head_bits) & 1U) != 0U};
         const int begin = block << t.a.block_bits;
         const int behind = min(begin + (1 << t.a.block_bits), t.last_position() + 1);
 #pragma unroll 1
         for (int first = begin; first < behind; first += kTileKeys) {
-          if (own == 0U || first > last_) {
+          if ((readers & of_team) == 0ULL || first > team_last_) {
             pass_tile();
             continue;
           }
@@ -348,7 +357,8 @@ class PromptWorker {
           const int ends[2] = {min(position_[0] + 1 - first, tile_keys),
                                min(position_[1] + 1 - first, tile_keys)};
           const bool hides = tile_keys < kTileKeys || first + kTileKeys - 1 > first_;
-          attend_tile<false>({0, 0}, ends, takes, hides, KeepNothing{}, 0, 0);
+          attend_tile<false>(own != 0U && first <= last_, {0, 0}, ends, takes, hides, KeepNothing{},
+                             0, 0);
         }
       }
       if (any) {
@@ -380,7 +390,7 @@ class PromptWorker {
 #pragma unroll 1
       for (int chunk = chunks.first; chunk <= chunks.last; chunk += kWindowSegments) {
         const int first = chunk * kTileKeys;
-        if (first > last_ || first + kTileKeys <= first_ - t.a.window + 1) {
+        if (first > team_last_ || first + kTileKeys <= team_first_ - t.a.window + 1) {
           pass_tile();
           continue;
         }
@@ -389,7 +399,8 @@ class PromptWorker {
                                position_[1] - t.a.window + 1 - first};
         const int ends[2] = {position_[0] + 1 - first, position_[1] + 1 - first};
         const bool hides = first + kTileKeys - 1 > first_ || first <= last_ - t.a.window;
-        attend_tile<false>(begins, ends, {true, true}, hides, KeepNothing{}, 0, 0);
+        const bool works = first <= last_ && first + kTileKeys > first_ - t.a.window + 1;
+        attend_tile<false>(works, begins, ends, {true, true}, hides, KeepNothing{}, 0, 0);
       }
       if (any) {
         total.add(rows_);
@@ -425,10 +436,11 @@ class PromptWorker {
 
   const PromptArguments& p_;
   const Plan& plan_;
-  PromptRows<kD> rows_;
+  PromptRows<kD, kByGroup> rows_;
   RingTurn<Plan::kTiles> at_;
   int first_, last_;  // positions of the row tile's tokens
-  int position_[2];   // of the tokens of rows lane / 4 and lane / 4 + 8
+  int team_first_, team_last_;
+  int position_[2];  // of the tokens of rows lane / 4 and lane / 4 + 8
 };
 
 }  // namespace versieve::kernels

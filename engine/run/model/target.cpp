@@ -243,6 +243,12 @@ void Target<T>::run_layer(std::int64_t layer) {
 
 template <class T>
 void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
+  // A prompt that is one part leaves its rows in the cache at once.
+  const bool keeps = piece_rows_.has_value() && parts_.size() == 1;
+  const auto rows = [&](T* of_nodes, T* of_cache) {
+    return keeps && of_nodes != nullptr ? of_cache + piece_rows_->before * shape_.kv_width()
+                                        : of_nodes;
+  };
   const bool turns = shape_.dense_layer(layer).turns;
   linear_of_norm({.m = joint_width(), .w = w.joint.data(), .y = joint_.data()});
   ops_->rope_append({.n = nodes_.count,
@@ -259,15 +265,15 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .cosine = turns ? cosine_.data() : one_.data(),
                      .sine = turns ? sine_.data() : zero_.data(),
                      .q = query_.data(),
-                     .k_raw = tree_kv_.k_raw(layer),
-                     .k = tree_kv_.k(layer),
-                     .v = tree_kv_.v(layer),
+                     .k_raw = rows(tree_kv_.k_raw(layer), cache_.k_raw(layer)),
+                     .k = rows(tree_kv_.k(layer), cache_.k(layer)),
+                     .v = rows(tree_kv_.v(layer), cache_.v(layer)),
                      .gates = gates_.data(),
                      .cache_row = nodes_.keeps_rows ? nodes_.position : nullptr,
                      .k_cache = nodes_.keeps_rows ? cache_.k(layer) : nullptr,
                      .v_cache = nodes_.keeps_rows ? cache_.v(layer) : nullptr,
                      .compress = compressed_tokens(w, layer)});
-  if (piece_rows_) {
+  if (piece_rows_ && !keeps) {
     keep_piece_rows(layer);
   }
 }

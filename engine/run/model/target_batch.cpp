@@ -187,7 +187,17 @@ kernels::CompressParams<T> Target<T>::compressed_tokens(const LayerWeights<T>& w
   }
   AttentionStep<T> step = attention_step(parts_[0]);
   if (parts_.size() == 1) {
-    return nsa_.compressed_tokens(step, w, layer);
+    kernels::CompressParams<T> p = nsa_.compressed_tokens(step, w, layer);
+    if (piece_rows_ && step.nodes.compressed_rows > 0) {  // a prompt's rows go to the cache at once
+      const std::int64_t width = shape_.kv_width();
+      const std::int64_t before = piece_rows_->before;
+      const std::int64_t first = compressed_count(shape_.nsa, before) * width;
+      p.k_tree = (cache_.keeps_raw_keys() ? cache_.k_raw(layer) : cache_.k(layer)) + before * width;
+      p.v_tree = cache_.v(layer) + before * width;
+      p.k_cmp = cache_.k_cmp(layer) + first;
+      p.v_cmp = cache_.v_cmp(layer) + first;
+    }
+    return p;
   }
   const AttentionStep<T> all{.options = step.options,
                              .nodes = nodes_,
