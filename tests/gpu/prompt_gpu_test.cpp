@@ -160,7 +160,7 @@ TEST_CASE("a prompt's rows behind long contexts", "[prompt]") {
   check_prompt(shape_of(33000, 70, 128), rng);
 }
 
-TEST_CASE("a prompt's rows, few of them", "[prompt][race]") {
+TEST_CASE("few rows of a prompt", "[prompt][race]") {
   if (no_gpu()) {
     return;
   }
