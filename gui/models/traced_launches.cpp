@@ -3,7 +3,9 @@
 #include <QStringList>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "engine/measure/sweep/own_times.h"
 #include "gui/models/numbers.h"
 
 namespace versieve::gui {
@@ -38,7 +40,7 @@ void add_phases(const std::vector<StepLaunch>& kinds, const MachineRoofs& roofs,
     }
     TracedPhase& phase = out.phases[static_cast<std::size_t>(at)];
     phase.launches.push_back(static_cast<int>(i));
-    phase.us += 1e-3 * static_cast<double>(out.trace.launches[i].duration_ns);
+    phase.us += out.own_us[i];
     out.phase_of.push_back(at);
   }
 }
@@ -55,25 +57,53 @@ void add_lanes(TracedLaunches& out) {
   out.lanes = static_cast<int>(streams.size());
 }
 
-void add_spans_and_gaps(TracedLaunches& out) {
+std::int64_t end_of(const TracedLaunch& launch) {
+  return launch.start_ns + launch.duration_ns;
+}
+
+// In the order in which launches end: so the GPU goes from one to the next.
+void add_spans(TracedLaunches& out) {
+  std::vector<int> order(out.trace.launches.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = [&](int launch) {
+    return end_of(out.trace.launches[static_cast<std::size_t>(launch)]);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return end(a) < end(b); });
+  for (const int launch : order) {
+    const int phase = out.phase_of[static_cast<std::size_t>(launch)];
+    if (!out.spans.empty() && out.spans.back().phase == phase) {
+      out.spans.back().end_ns = end(launch);
+    } else {
+      out.spans.push_back({phase, out.own_start_ns(launch), end(launch)});
+    }
+  }
+}
+
+void add_gaps(TracedLaunches& out) {
   std::int64_t end = 0;
-  for (std::size_t i = 0; i < out.trace.launches.size(); ++i) {
-    const TracedLaunch& launch = out.trace.launches[i];
-    const std::int64_t launch_end = launch.start_ns + launch.duration_ns;
-    if (i > 0 && launch.start_ns > end) {
+  for (const TracedLaunch& launch : out.trace.launches) {
+    if (launch.start_ns > end) {
       out.gaps.push_back({end, launch.start_ns});
     }
-    if (i > 0 && out.spans.back().phase == out.phase_of[i]) {
-      out.spans.back().end_ns = std::max(out.spans.back().end_ns, launch_end);
-    } else {
-      out.spans.push_back({out.phase_of[i], launch.start_ns, launch_end});
-    }
-    end = std::max(end, launch_end);
+    end = std::max(end, end_of(launch));
   }
 }
 
 QString counted(std::size_t count, const char* one, const char* many) {
   return QString("%1 %2").arg(count).arg(count == 1 ? one : many);
+}
+
+// A ratio says nothing of a phase of less than a megabyte.
+constexpr double kLeastJudgedUs = 0.3;
+
+QString priced_text(const TracedPhase& phase) {
+  if (!phase.priced_us) {
+    return {};
+  }
+  const QString text = QString("; priced %1").arg(nanoseconds(1e3 * *phase.priced_us));
+  return *phase.priced_us < kLeastJudgedUs ? text
+                                           : text + QString::fromUtf8(", measured %1 × that")
+                                                        .arg(fixed(phase.us / *phase.priced_us, 2));
 }
 
 QString evidence_text(RangeEvidence evidence) {
@@ -106,18 +136,26 @@ int TracedLaunches::phase(const QString& name) const {
   return found == phases.end() ? -1 : static_cast<int>(found - phases.begin());
 }
 
+std::int64_t TracedLaunches::own_start_ns(int launch) const {
+  const std::size_t i = static_cast<std::size_t>(launch);
+  return end_of(trace.launches[i]) - std::llround(1e3 * own_us[i]);
+}
+
 std::int64_t TracedLaunches::start_of(int phase) const {
-  const int first = phases[static_cast<std::size_t>(phase)].launches.front();
-  return trace.launches[static_cast<std::size_t>(first)].start_ns;
+  return own_start_ns(phases[static_cast<std::size_t>(phase)].launches.front());
 }
 
 TracedLaunches traced_launches(const StepTrace& trace, const std::vector<StepLaunch>& kinds,
                                const MachineRoofs& roofs) {
   TracedLaunches out{
       .trace = trace, .phases = {}, .phase_of = {}, .lane_of = {}, .spans = {}, .gaps = {}};
+  for (const double ns : engine::own_times_ns(trace)) {
+    out.own_us.push_back(1e-3 * ns);
+  }
   add_phases(kinds, roofs, out);
   add_lanes(out);
-  add_spans_and_gaps(out);
+  add_spans(out);
+  add_gaps(out);
   out.length_us = 1e-3 * static_cast<double>(trace.length_ns());
   out.busy_us = 1e-3 * static_cast<double>(trace.busy_ns());
   return out;
@@ -183,29 +221,26 @@ QString traced_launch_text(const TracedLaunches& launches, int launch) {
   const TracedPhase& phase =
       launches
           .phases[static_cast<std::size_t>(launches.phase_of[static_cast<std::size_t>(launch)])];
-  const double us = 1e-3 * static_cast<double>(it.duration_ns);
-  QStringList lines = {QString("%1: %2 from %3, %4 % of the step")
+  const double own_us = launches.own_us[static_cast<std::size_t>(launch)];
+  const double length_us = std::max(launches.length_us, 1e-9);
+  QStringList lines = {QString("%1: %2 from %3")
                            .arg(QString::fromStdString(it.kernel),
                                 nanoseconds(static_cast<double>(it.duration_ns)),
-                                nanoseconds(static_cast<double>(it.start_ns)),
-                                fixed(100.0 * us / std::max(launches.length_us, 1e-9), 1))};
+                                nanoseconds(static_cast<double>(it.start_ns)))};
+  if (1e3 * own_us + 0.5 < static_cast<double>(it.duration_ns)) {
+    lines[0] += QString(", %1 of it not behind another").arg(nanoseconds(1e3 * own_us));
+  }
+  lines[0] += QString(", %1 % of the step").arg(fixed(100.0 * own_us / length_us, 1));
   if (it.blocks > 0) {
     lines[0] += QString::fromUtf8(", %1 × %2 threads, stream %3")
                     .arg(it.blocks)
                     .arg(it.threads)
                     .arg(it.stream);
   }
-  lines << QString("phase %1 (%2): %3 take %4, %5 % of the step%6")
-               .arg(phase.name, evidence_text(it.evidence),
+  lines << QString("phase %1 (%2): %3 in %4, %5 % of the step%6")
+               .arg(phase.name, evidence_text(it.evidence), nanoseconds(1e3 * phase.us),
                     counted(phase.launches.size(), "launch", "launches"),
-                    nanoseconds(1e3 * phase.us),
-                    fixed(100.0 * phase.us / std::max(launches.length_us, 1e-9), 0),
-                    phase.priced_us
-                        ? QString::fromUtf8("; priced %1, measured %2 × that")
-                              .arg(nanoseconds(1e3 * *phase.priced_us),
-                                   *phase.priced_us > 0.0 ? fixed(phase.us / *phase.priced_us, 2)
-                                                          : QString(QChar(kAbsent)))
-                        : QString());
+                    fixed(100.0 * phase.us / length_us, 0), priced_text(phase));
   return lines.join('\n');
 }
 

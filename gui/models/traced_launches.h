@@ -18,12 +18,12 @@ namespace versieve::gui {
 struct TracedPhase {
   QString name;                     // of the range; "outside every range"
   std::vector<int> launches;        // by start
-  double us = 0.0;                  // their durations, summed
+  double us = 0.0;                  // of their own, summed (TracedLaunches::own_us)
   std::optional<double> priced_us;  // its bytes at the measured read rate or its flops at that of
                                     // products, whichever is more; none: no roof or no prediction
 };
 
-// Neighbouring launches of one phase: a bar of the NVTX row.
+// Neighbours of one phase, by what they have of the GPU: a bar of the NVTX row.
 struct PhaseSpan {
   int phase = 0;
   std::int64_t start_ns = 0, end_ns = 0;
@@ -36,6 +36,9 @@ struct Gap {
 struct TracedLaunches {
   StepTrace trace;
   std::vector<TracedPhase> phases;
+  // [launch]: its duration less what it shares with a launch that ends before it and that it mostly
+  // waits for; they sum to busy_us.
+  std::vector<double> own_us;
   std::vector<int> phase_of;  // [launch]
   std::vector<int> lane_of;   // [launch], of streams by first launch
   int lanes = 0;
@@ -47,7 +50,8 @@ struct TracedLaunches {
   double priced_us() const;  // of all phases that have such a figure
   // Index of the phase of that name, or -1.
   int phase(const QString& name) const;
-  // Since the step's start, of its first launch.
+  // Since the step's start: when a launch has the GPU, and when the first of a phase has.
+  std::int64_t own_start_ns(int launch) const;
   std::int64_t start_of(int phase) const;
 };
 

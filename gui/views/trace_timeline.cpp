@@ -13,6 +13,8 @@ namespace {
 constexpr double kTitleRoom = 22, kAxisRoom = 20;
 constexpr double kGutter = 66, kSide = 10;  // left of the lanes, right of them
 constexpr double kHeader = 16, kPhases = 17, kLane = 18, kGaps = 6, kPriced = 14, kBetween = 6;
+constexpr double kWaits = 3;       // below a launch: while it waits for one before it
+constexpr int kLightGround = 150;  // of 255: black is read better on it
 
 void write_small(QPainter& painter) {
   QFont small = painter.font();
@@ -20,9 +22,9 @@ void write_small(QPainter& painter) {
   painter.setFont(small);
 }
 
-void draw_inside(QPainter& painter, const QRectF& bar, const QString& text) {
+void draw_inside(QPainter& painter, const QRectF& bar, const QColor& ground, const QString& text) {
   if (painter.fontMetrics().horizontalAdvance(text) + 6 < bar.width()) {
-    painter.setPen(Qt::white);
+    painter.setPen(qGray(ground.rgb()) > kLightGround ? Qt::black : Qt::white);
     painter.drawText(bar, Qt::AlignCenter, text);
   }
 }
@@ -108,11 +110,24 @@ QRectF TraceTimeline::bar(int of, double start_ns, double end_ns, double top, do
   return {from, top, std::max(to - from, 0.6), height};
 }
 
+// From where it has the GPU.
 QRectF TraceTimeline::barOf(int of, int launch) const {
   const TracedLaunches& it = *step(of);
   const TracedLaunch& l = it.trace.launches[static_cast<std::size_t>(launch)];
-  return bar(of, static_cast<double>(l.start_ns), static_cast<double>(l.start_ns + l.duration_ns),
-             lanes_top(of) + kLane * it.lane_of[static_cast<std::size_t>(launch)], kLane - 2);
+  return bar(of, static_cast<double>(it.own_start_ns(launch)),
+             static_cast<double>(l.start_ns + l.duration_ns),
+             lanes_top(of) + kLane * it.lane_of[static_cast<std::size_t>(launch)],
+             kLane - 2 - kWaits);
+}
+
+// From where it began to where it has the GPU.
+QRectF TraceTimeline::wait_of(int of, int launch) const {
+  const TracedLaunches& it = *step(of);
+  const TracedLaunch& l = it.trace.launches[static_cast<std::size_t>(launch)];
+  return bar(
+      of, static_cast<double>(l.start_ns), static_cast<double>(it.own_start_ns(launch)),
+      lanes_top(of) + kLane * it.lane_of[static_cast<std::size_t>(launch)] + kLane - 2 - kWaits,
+      kWaits);
 }
 
 // A phase has one colour in both steps.
@@ -175,8 +190,9 @@ void TraceTimeline::draw_phases(QPainter& painter, int of) const {
     const QString& name = it.phases[static_cast<std::size_t>(span.phase)].name;
     const QRectF at = bar(of, static_cast<double>(span.start_ns), static_cast<double>(span.end_ns),
                           top_of(of) + kHeader, kPhases - 1);
-    painter.fillRect(at, color_of(name));
-    draw_inside(painter, at, name);
+    const QColor color = color_of(name);
+    painter.fillRect(at, color);
+    draw_inside(painter, at, color, name);
   }
 }
 
@@ -185,10 +201,15 @@ void TraceTimeline::draw_launches(QPainter& painter, int of) const {
   for (int i = 0; i < static_cast<int>(it.trace.launches.size()); ++i) {
     const std::size_t phase = static_cast<std::size_t>(it.phase_of[static_cast<std::size_t>(i)]);
     const QRectF at = barOf(of, i);
-    painter.fillRect(at.width() > 3.0 ? at.adjusted(0, 0, -0.6, 0) : at,
-                     color_of(it.phases[phase].name));
+    const QColor color = color_of(it.phases[phase].name);
+    painter.fillRect(at.width() > 3.0 ? at.adjusted(0, 0, -0.6, 0) : at, color);
     const std::string& kernel = it.trace.launches[static_cast<std::size_t>(i)].kernel;
-    draw_inside(painter, at, QString::fromStdString(kernel.substr(0, kernel.find('<'))));
+    draw_inside(painter, at, color, QString::fromStdString(kernel.substr(0, kernel.find('<'))));
+    if (it.own_start_ns(i) > it.trace.launches[static_cast<std::size_t>(i)].start_ns) {
+      QColor pale = color;
+      pale.setAlpha(110);
+      painter.fillRect(wait_of(of, i), pale);
+    }
   }
   const double below = lanes_top(of) + kLane * it.lanes;
   for (const Gap& gap : it.gaps) {
@@ -233,6 +254,7 @@ void TraceTimeline::draw_step(QPainter& painter, int of) const {
     painter.setPen(QPen(theme::colors().ink, 2));
     painter.setBrush(Qt::NoBrush);
     painter.drawRect(barOf(of, told_).adjusted(-1, -1, 1, 1));
+    painter.fillRect(wait_of(of, told_), theme::colors().ink);
   }
   painter.restore();
 }
@@ -285,8 +307,9 @@ void TraceTimeline::paintEvent(QPaintEvent*) {
 
 QList<QStringList> TraceTimeline::savedRows() const {
   QList<QStringList> rows = {{tr("Step"), tr("Launch"), tr("Kernel"), tr("Phase"), tr("Known by"),
-                              tr("Start, us"), tr("Duration, us"), tr("Stream"), tr("Blocks"),
-                              tr("Threads"), tr("Phase, us"), tr("Phase priced, us")}};
+                              tr("Start, us"), tr("Duration, us"), tr("Its own, us"), tr("Stream"),
+                              tr("Blocks"), tr("Threads"), tr("Phase, us"),
+                              tr("Phase priced, us")}};
   for (const int of : {0, 1}) {
     const TracedLaunches* it = step(of);
     for (std::size_t i = 0; it != nullptr && i < it->trace.launches.size(); ++i) {
@@ -299,6 +322,7 @@ QList<QStringList> TraceTimeline::savedRows() const {
                           QString(name_of(launch.evidence)),
                           QString::number(1e-3 * static_cast<double>(launch.start_ns), 'f', 3),
                           QString::number(1e-3 * static_cast<double>(launch.duration_ns), 'f', 3),
+                          QString::number(it->own_us[i], 'f', 3),
                           QString::number(launch.stream),
                           QString::number(launch.blocks),
                           QString::number(launch.threads),

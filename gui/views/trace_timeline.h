@@ -1,7 +1,8 @@
 // One traced step along time, or two stacked: NVTX ranges as phases, under them the launches by
-// stream, the gaps, and what the phases' bytes alone need. The wheel zooms around the pointer, a
-// drag moves; Left and Right tell one launch after another, Page Up and Page Down those of its
-// phase, Up and Down go from step to step, + and - zoom, 0 shows all.
+// stream from where each has the GPU (a pale line below: it had begun and waited), the gaps, and
+// what the phases' bytes alone need. The wheel zooms around the pointer, a drag moves; Left and
+// Right tell one launch after another, Page Up and Page Down those of its phase, Up and Down go
+// from step to step, + and - zoom, 0 shows all.
 #pragma once
 
 #include <QWidget>
@@ -57,6 +58,7 @@ class TraceTimeline : public QWidget, public SavedView {
   double top_of(int step) const;     // of its block
   double lanes_top(int step) const;  // of its first stream
   double height_of(int step) const;
+  QRectF wait_of(int step, int launch) const;
   QRectF bar(int step, double start_ns, double end_ns, double top, double height) const;
   QColor color_of(const QString& phase) const;
   std::pair<int, int> launch_at(const QPointF& place) const;  // step and launch, or -1

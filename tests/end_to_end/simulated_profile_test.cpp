@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "db/step_details.h"
 #include "db/store.h"
 #include "tests/end_to_end/command.h"
 
@@ -35,6 +36,38 @@ class Scene {
 };
 
 }  // namespace
+
+TEST_CASE("a step on the CPU is stored with its nodes' blocks, once, and merged with them") {
+  const TempFolder folder;
+  const std::string database = (folder / "steps.db").string();
+  const std::string sweep = (folder / "steps.json").string();
+  std::ofstream(sweep) << R"({"name": "steps", "timing": {"warm_up_s": 0, "fixed_samples": 1},
+      "grids": [{"workload": "step", "model": "demo", "context_len": 2000, "launch": "stream",
+                 "strategy": ["nsa/d2k2n4/dfs/c2e/F*", "nsa/ar"]}]})";
+  for (int twice = 0; twice < 2; ++twice) {
+    const CommandResult result = run_versieve(
+        "profile --json --backend cpu --threads 1 --resume "
+        "--db " +
+        database + " --sweep " + sweep);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    CHECK(nlohmann::json::parse(result.out).at("traces") == 0);
+  }
+  const std::string merged = (folder / "merged.db").string();
+  REQUIRE(run_versieve("merge --summaries --into " + merged + " " + database).code == 0);
+  for (const std::string& path : {database, merged}) {
+    const db::Store store = db::Store::open(path, db::OpenMode::kReadOnly);
+    const db::StepDetails details = db::StepDetails::open(path, db::OpenMode::kReadOnly);
+    REQUIRE(store.overview({}).points.size() == 2);
+    for (const db::PointOverview& point : store.overview({}).points) {
+      const StepDetail detail = details.of(point.id);
+      CHECK(!detail.trace);
+      CHECK(detail.choice.has_value() == (point.num_queries > 1));
+      CHECK((!detail.choice || detail.choice->blocks.size() == 4));
+    }
+  }
+  CHECK(!std::filesystem::exists(database + "-wal"));
+}
 
 TEST_CASE("a sweep is simulated for a machine of the catalogue, and what cannot be is refused") {
   const Scene scene;

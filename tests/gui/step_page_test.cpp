@@ -3,6 +3,7 @@
 #include <QComboBox>
 #include <QDir>
 #include <QLabel>
+#include <QTabWidget>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
@@ -126,13 +127,18 @@ class StepPageTest : public QObject {
     // Bars lie one behind another, as long as their share of the longer step.
     const QRectF first = page().timeline().barOf(0, 0);
     QVERIFY(std::fabs(first.right() - page().timeline().barOf(0, 1).left()) < 0.01);
-    for (int i = 0; i <= last; ++i) {
-      if (view().first->launches[static_cast<std::size_t>(i)].name == "linear") {
-        QTest::mouseClick(&page().timeline(), Qt::LeftButton, {},
-                          page().timeline().barOf(0, i).center().toPoint());
-      }
-    }
-    keep_picture(*window_, "step");
+  }
+
+  // These were measured before traces were kept.
+  void aStepWithoutATraceKeepsItsPictureAndSaysHowOneIsHad() {
+    QVERIFY(!view().first_trace && page().timeline().isVisible() && !page().trace().isVisible());
+    QVERIFY(page().missing().isVisible());
+    QVERIFY(page().missing().text().contains("versieve profile --sweep traces"));
+    QVERIFY(page().missing().text().contains("h100-traces.db"));
+    QVERIFY(!page().aligned().isEnabled());
+    page().parts().setCurrentIndex(1);
+    QCOMPARE(page().phases().rows(), 0);
+    page().parts().setCurrentIndex(0);
   }
 
   void thePointThatIsSelectedElsewhereIsShown() {

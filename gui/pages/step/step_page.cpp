@@ -82,7 +82,9 @@ QTabWidget* StepPage::make_parts() {
   parts->setDocumentMode(true);
   parts->addTab(beside({roofline_, terms_}), tr("Roofs and bytes"));
   parts->addTab(phases_, tr("Phases"));
-  parts->addTab(beside({choice_, sharing_}), tr("Blocks"));
+  QSplitter* blocks = beside({choice_, sharing_});
+  blocks->setSizes({760, 420});
+  parts->addTab(blocks, tr("Blocks"));
   return parts;
 }
 
@@ -91,7 +93,7 @@ QWidget* StepPage::make_answer() {
   told_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   told_->setWordWrap(true);
   told_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
-  told_->setFixedHeight(2 * told_->fontMetrics().lineSpacing());
+  told_->setFixedHeight(2 * told_->fontMetrics().lineSpacing() + 6);
   missing_->setObjectName("stepMissing");
   missing_->setWordWrap(true);
   for (StepPicture* picture : std::initializer_list<StepPicture*>{timeline_, roofline_, terms_}) {
