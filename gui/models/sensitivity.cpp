@@ -106,11 +106,11 @@ class Bench {
   std::function<double(const Strategy&)> rates_in(const Situation& situation) const {
     if (situation.requests == 1 || fit_.batch.points == 0) {
       CandidatePrices& prices = prices_of(situation.range);
-      return [this, &prices, &situation,
-              machine = prices.on(situation.machine)](const Strategy& strategy) {
-        return fits(strategy, situation) ? prices.throughput(strategy, machine, situation.requests)
-                                         : 0.0;
-      };
+      return
+          [this, &prices, &situation,
+           machine = prices.on(situation.machine, situation.requests)](const Strategy& strategy) {
+            return fits(strategy, situation) ? prices.throughput(strategy, machine) : 0.0;
+          };
     }
     return [this, &situation,
             pricer = Pricer(fit_, situation.machine, plan_.target(), plan_.draft, kUsualRequests,
@@ -140,7 +140,8 @@ class Bench {
     for (const auto& [requests, on] : machines) {
       for (const std::size_t range : ranges()) {
         for (const Strategy& strategy :
-             basis.replanner->leading_on(on, fit_.acceptance, plan_.draft, loss, range, requests)) {
+             basis.replanner->leading_on(on, fit_.acceptance, plan_.draft, loss, range, requests,
+                                         decided_by_parts() ? kNear : 0.0)) {
           if (is_asked_for(strategy) &&
               std::find(leading.begin(), leading.end(), strategy) == leading.end()) {
             leading.push_back(strategy);
@@ -149,6 +150,11 @@ class Bench {
       }
     }
     return leading;
+  }
+  // Whether the model of steps by parts says of each situation what the candidates' own prices do.
+  bool decided_by_parts() const {
+    return ranges().size() == 1 && question_.requests == 1 && question_.x != Knob::kRequests &&
+           question_.y != Knob::kRequests;
   }
   // In which candidates are looked for.
   std::vector<std::size_t> ranges() const {

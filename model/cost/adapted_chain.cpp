@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/cost/accepted_tokens.h"
 #include "model/words/assert.h"
 #include "model/words/chain_length.h"
 
@@ -16,12 +17,13 @@ constexpr double kDependentSteps = 0.03;
 // [i]: of the chain of i + 1 tokens.
 std::vector<AcceptedTokens> tokens_by_length(const AcceptanceModel& model, const Strategy& strategy,
                                              std::int64_t low, std::int64_t high) {
+  TokensInRange tokens(model, low, high);
   std::vector<AcceptedTokens> out;
   Strategy fixed = strategy;
   fixed.adapts_length = false;
   for (std::int64_t length = 1; length <= strategy.draft.levels(); ++length) {
     fixed.draft = chain_of(length);
-    out.push_back(accepted_tokens(model, fixed, low, high));
+    out.push_back(tokens.of(fixed));
   }
   return out;
 }

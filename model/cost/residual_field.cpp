@@ -222,11 +222,17 @@ void correct_attention(const StepShape& shape, bool warm, const ResidualField& f
   if (field.families.empty()) {
     return;
   }
-  const double refresh = std::exp(field.at(attention_regime(shape, false, warm)));
-  const double reuse = std::exp(field.at(attention_regime(shape, true, warm)));
-  for (std::size_t i = 0; i < work.count; ++i) {
-    if (work.work[i].layer != LayerKind::kNone) {
-      work.work[i].time_factor = work.work[i].layer == LayerKind::kReuse ? reuse : refresh;
+  for (const LayerKind layer : {LayerKind::kRefresh, LayerKind::kReuse}) {
+    const auto is_of = [layer](const LaunchWork& launch) { return launch.layer == layer; };
+    if (std::none_of(work.begin(), work.end(), is_of)) {
+      continue;
+    }
+    const double factor =
+        std::exp(field.at(attention_regime(shape, layer == LayerKind::kReuse, warm)));
+    for (std::size_t i = 0; i < work.count; ++i) {
+      if (is_of(work.work[i])) {
+        work.work[i].time_factor = factor;
+      }
     }
   }
 }

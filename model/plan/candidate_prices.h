@@ -3,13 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "model/launches/step_composition.h"
-#include "model/plan/planner.h"
+#include "model/plan/tuple_pricer.h"
 
 namespace versieve {
 
@@ -24,34 +19,19 @@ class CandidatePrices {
   // several requests no measured ones (FittedModel::batch), which do so too.
   double throughput(const Strategy& strategy, const HardwareSpec& machine,
                     std::int64_t concurrency = 1) {
-    return throughput(strategy, on(machine), concurrency);
+    return throughput(strategy, on(machine, concurrency));
   }
 
   // A machine as the fit prices it, for several strategies.
-  class Machine {
-    friend class CandidatePrices;
-    HardwareSpec hardware_;
-  };
-  Machine on(const HardwareSpec& machine) const;
-  double throughput(const Strategy& strategy, const Machine& machine, std::int64_t concurrency = 1);
+  Pricer on(const HardwareSpec& machine, std::int64_t concurrency = 1);
+  double throughput(const Strategy& strategy, const Pricer& machine);
 
  private:
-  struct Launches {
-    StepWork work;
-    double weight = 1.0, factor = 1.0;  // of their times
-  };
-  struct Candidate {
-    double accepted = 0.0;  // tokens a step
-    std::vector<Launches> launches;
-  };
-  const Candidate& candidate(const Strategy& strategy, std::int64_t concurrency);
-
   const FittedModel& fit_;
   const LlmShape& target_;
   DraftShape draft_;
   ContextBucket bucket_;
-  CostParameters parameters_;
-  std::map<std::pair<std::string, std::int64_t>, Candidate> candidates_;
+  ComposedTuples composed_;
 };
 
 }  // namespace versieve

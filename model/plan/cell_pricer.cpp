@@ -13,7 +13,8 @@ bool has_own_acceptance(const FittedModel& fit, const LlmShape& target,
 }  // namespace
 
 CellPricer::CellPricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-                       const PlanOptions& options, std::int64_t concurrency)
+                       const PlanOptions& options, std::int64_t concurrency,
+                       ComposedTuples* composed)
     : fit_(fit),
       target_(target),
       hardware_(hardware),
@@ -22,7 +23,11 @@ CellPricer::CellPricer(const FittedModel& fit, const HardwareSpec& hardware, con
       systems_(fit, hardware, target, own_,
                {.model = options.draft_model,
                 .own_acceptance = has_own_acceptance(fit, target, options),
-                .yields = &options.chain_yields}) {}
+                .yields = &options.chain_yields}) {
+  if (composed != nullptr) {
+    own_.keep_in(*composed);
+  }
+}
 
 Evaluation CellPricer::evaluate(const Strategy& s, const ContextBucket& bucket,
                                 std::string& note) const {

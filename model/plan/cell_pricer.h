@@ -14,9 +14,11 @@ namespace versieve {
 
 class CellPricer {
  public:
-  // Keeps references to the fit, the target and the options' losses.
+  // Keeps references to the fit, the target and the options' losses, and to `composed`, which keeps
+  // what tuples of an NSA target are composed of.
   CellPricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-             const PlanOptions& options, std::int64_t concurrency = 1);
+             const PlanOptions& options, std::int64_t concurrency = 1,
+             ComposedTuples* composed = nullptr);
   CellPricer(const CellPricer&) = delete;
   CellPricer& operator=(const CellPricer&) = delete;
 

@@ -61,11 +61,11 @@ std::vector<std::size_t> distinct_places(const std::vector<RankedTuple>& best_fi
   return kept;
 }
 
-std::vector<std::size_t> possible_places(const std::vector<RankedTuple>& best_first,
-                                         std::size_t count, double slack) {
+PossiblePlaces possible_places(const std::vector<RankedTuple>& best_first, std::size_t count,
+                               double slack) {
   // Those that were kept, each with those that may stand in its place.
   std::vector<std::vector<std::size_t>> kept;
-  std::vector<std::size_t> out;
+  PossiblePlaces out;
   for (std::size_t i = 0; i < best_first.size() && kept.size() < count; ++i) {
     const RankedTuple& tuple = best_first[i];
     bool is_like = false;
@@ -86,12 +86,13 @@ std::vector<std::size_t> possible_places(const std::vector<RankedTuple>& best_fi
       }
     }
     if (!is_out) {
-      out.push_back(i);
+      out.places.push_back(i);
     }
     if (!is_like) {
       kept.push_back({i});
     }
   }
+  out.is_full = kept.size() == count;
   return out;
 }
 

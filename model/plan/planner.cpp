@@ -52,11 +52,12 @@ bool is_priced_as_nsa(const Strategy& strategy) {
 class Planner {
  public:
   Planner(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-          const PlanOptions& options, const Candidates& candidates, std::int64_t concurrency = 1)
+          const PlanOptions& options, const Candidates& candidates, std::int64_t concurrency,
+          ComposedTuples* composed)
       : options_(options),
         candidates_(candidates),
         target_(target),
-        prices_(fit, hardware, target, options, concurrency),
+        prices_(fit, hardware, target, options, concurrency, composed),
         pricer_(prices_.own()),
         systems_(prices_.systems()),
         fit_(fit),
@@ -432,13 +433,20 @@ const FittedModel& with_acceptance(const FittedModel& fit) {
 
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options, const Candidates& candidates) {
+  return plan(fit, hardware, target, options, candidates, nullptr);
+}
+
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options, const Candidates& candidates, ComposedTuples* composed) {
   VERSIEVE_ASSERT(!options.buckets.empty() && options.ranks >= 1, "a plan has cells and ranks");
   VERSIEVE_ASSERT(!options.concurrency.empty() && options.concurrency.front() == 1,
                   "a plan of several requests at a time is one of a single one too");
-  PlanTable table = Planner(with_acceptance(fit), hardware, target, options, candidates).run();
+  PlanTable table =
+      Planner(with_acceptance(fit), hardware, target, options, candidates, 1, composed).run();
   for (std::size_t i = 1; i < options.concurrency.size(); ++i) {
     table.batched.push_back(
-        Planner(fit, hardware, target, options, candidates, options.concurrency[i]).run());
+        Planner(fit, hardware, target, options, candidates, options.concurrency[i], composed)
+            .run());
   }
   table.several_requests =
       table.batched.empty() ? std::string() : batch_text(fit, target.attention);

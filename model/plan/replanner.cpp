@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "model/cost/accepted_tokens.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/loss_limit.h"
 #include "model/plan/near_duplicates.h"
@@ -99,7 +100,6 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
   for (const std::int64_t requests : options_.concurrency) {
     batches_.push_back(batch_of(requests));
   }
-  accepted_ = accepted_of(fit_.acceptance);
 }
 
 Replanner::Batch Replanner::batch_of(std::int64_t requests,
@@ -131,7 +131,7 @@ void Replanner::fill(Batch& batch, std::size_t bucket, PrecisionClass precision)
   const std::int32_t size = static_cast<std::int32_t>(space.strategies().size());
   const double overlap = accepted_overlap(fit_.acceptance, range.low, range.high);
   std::map<std::int64_t, bool> measured;  // [nodes]
-  std::map<RegimeKey, std::vector<float>> factors;
+  std::map<RegimeKey, std::array<float, kBucketSamples>> factors;
   std::int32_t place = 0;  // both lists are in the order of the grid
   for (std::int32_t candidate = 0; candidate < count; ++candidate) {
     const Strategy& s = candidates[static_cast<std::size_t>(candidate)];
@@ -155,30 +155,32 @@ void Replanner::fill(Batch& batch, std::size_t bucket, PrecisionClass precision)
     tuple.strategy = place;
     tuple.candidate = candidate;
     tuple.yield = yield_of_[static_cast<std::size_t>(candidate)];
-    std::vector<float>& factor = factors[regime_key(s)];
-    for (std::int64_t i = static_cast<std::int64_t>(factor.size()); i < kBucketSamples; ++i) {
-      const StepShape shape =
-          step_shape(s, target_, options_.draft.value_or(draft_shape_for(target_)),
-                     sampled_context(range, i), overlap, fit_, batch.requests);
-      factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
+    const auto [known, is_new] = factors.try_emplace(regime_key(s));
+    for (std::size_t i = 0; is_new && i < known->second.size(); ++i) {
+      const StepShape shape = step_shape(
+          s, target_, options_.draft.value_or(draft_shape_for(target_)),
+          sampled_context(range, static_cast<std::int64_t>(i)), overlap, fit_, batch.requests);
+      known->second[i] = static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape))));
     }
-    tuple.factor = factor;
+    tuple.factor = known->second;
   }
 }
 
 std::vector<AcceptedTokens> Replanner::accepted_in(std::size_t bucket,
                                                    const AcceptanceModel& acceptance) const {
   const ContextBucket& range = options_.buckets[bucket];
+  TokensInRange tokens(acceptance, range.low, range.high);
   std::vector<AcceptedTokens> out;
+  out.reserve(yields_.size());
   for (const std::int32_t candidate : yields_) {
-    const Strategy& s = all_.of(bucket)[static_cast<std::size_t>(candidate)];
-    out.push_back(accepted_tokens(acceptance, s, range.low, range.high));
+    out.push_back(tokens.of(all_.of(bucket)[static_cast<std::size_t>(candidate)]));
   }
   return out;
 }
 
-Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) const {
-  Accepted out;
+std::vector<std::vector<AcceptedTokens>> Replanner::accepted_of(
+    const AcceptanceModel& acceptance) const {
+  std::vector<std::vector<AcceptedTokens>> out;
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     out.push_back(accepted_in(b, acceptance));
   }
@@ -186,8 +188,8 @@ Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) co
 }
 
 // As a plan prices it: measured steps correct the prediction.
-Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Strategy& strategy,
-                                           const Frame& frame) const {
+Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Frame& frame) const {
+  const Strategy& strategy = all_.of(frame.bucket)[static_cast<std::size_t>(tuple.candidate)];
   std::string note;
   const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
   return {.rate = e.throughput * 1e-6,
@@ -197,33 +199,57 @@ Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Strategy& s
 }
 
 // By the parts of its step.
-Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Strategy& strategy,
-                                           const Frame& frame) const {
-  const StrategySpace& space = frame.batch.space;
-  const std::int64_t count = static_cast<std::int64_t>(space.strategies().size());
-  const std::int64_t first = static_cast<std::int64_t>(frame.bucket) * kBucketSamples;
-  std::array<double, kBucketSamples> times_us{};
-  double us = 0.0;
-  for (std::size_t i = 0; i < times_us.size(); ++i) {
-    times_us[i] =
-        static_cast<double>(tuple.factor[i]) *
-        space.time_us(frame.times, (first + static_cast<std::int64_t>(i)) * count + tuple.strategy);
-    us += times_us[i];
+Replanner::Times Replanner::composed_times(const Tuple& tuple, const Frame& frame) const {
+  Times times{};
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    times[i] = static_cast<double>(tuple.factor[i]) *
+               frame.batch.space.time_us(frame.times, frame.bucket * times.size() + i,
+                                         static_cast<std::size_t>(tuple.strategy));
   }
+  return times;
+}
+
+double Replanner::rate_of(const Tuple& tuple, const Times& times, const Frame& frame) const {
+  const double us = std::accumulate(times.begin(), times.end(), 0.0);
+  return static_cast<double>(kBucketSamples * frame.batch.requests) *
+         frame.accepted[static_cast<std::size_t>(tuple.yield)].mean / us;
+}
+
+Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Frame& frame) const {
+  const Strategy& strategy = all_.of(frame.bucket)[static_cast<std::size_t>(tuple.candidate)];
+  const Times times = composed_times(tuple, frame);
   const AcceptedTokens& accepted = frame.accepted[static_cast<std::size_t>(tuple.yield)];
-  const double tokens = static_cast<double>(kBucketSamples * frame.batch.requests) * accepted.mean;
   const double time_error =
       frame.pricer.with_batch_error(frame.log_error, strategy.draft.nodes, target_.attention, true);
-  Ranked out{.rate = tokens / us,
+  Ranked out{.rate = rate_of(tuple, times, frame),
              .half_width = kNinety * std::hypot(accepted.log_error, time_error),
              .tuple = &tuple};
   if (options_.itl_ms) {
     const double texts = std::hypot(
         accepted.few_texts_log_error,
         accepted.text_log_error / std::sqrt(static_cast<double>(frame.pricer.requests())));
-    out.whole_width = std::hypot(out.half_width, kNinety * texts,
-                                 kNinety * contexts_log_error(std::span(times_us)));
+    out.whole_width =
+        std::hypot(out.half_width, kNinety * texts, kNinety * contexts_log_error(std::span(times)));
   }
+  return out;
+}
+
+std::vector<std::pair<double, const Replanner::Tuple*>> Replanner::rates_of(
+    const Cell& cell, const Frame& frame) const {
+  std::vector<std::pair<double, const Tuple*>> out;
+  out.reserve(cell.size());
+  double best = 0.0;
+  for (const Tuple& tuple : cell) {
+    if (frame.allowed[static_cast<std::size_t>(tuple.candidate)]) {
+      const double rate = is_timed(tuple, frame)
+                              ? measured_rank(tuple, frame).rate
+                              : rate_of(tuple, composed_times(tuple, frame), frame);
+      best = std::max(best, rate);
+      out.emplace_back(rate, &tuple);
+    }
+  }
+  const double least = frame.near * best * (1.0 - kSlack);
+  std::erase_if(out, [least](const auto& tuple) { return tuple.first < least; });
   return out;
 }
 
@@ -241,46 +267,57 @@ bool Replanner::keeps_bound(const Ranked& ranked, const Frame& frame) const {
   return inter_token_interval_ms(e, frame.batch.requests).high <= *options_.itl_ms;
 }
 
+// The best ones are sorted, and so many more until enough distinct ones are among them.
 void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const {
+  constexpr std::ptrdiff_t kFirst = 512, kGrowth = 4;
   const std::vector<Strategy>& candidates = all_.of(frame.bucket);
-  std::vector<Ranked> order;
-  order.reserve(cell.size());
-  for (const Tuple& tuple : cell) {
-    const std::size_t candidate = static_cast<std::size_t>(tuple.candidate);
-    if (!frame.allowed[candidate]) {
-      continue;
-    }
-    // Near duplicates of a measured one give way to it.
-    const bool is_timed = frame.corrected && measured_[candidate];
-    const Ranked ranked = is_timed ? measured_rank(tuple, candidates[candidate], frame)
-                                   : composed_rank(tuple, candidates[candidate], frame);
-    if (!options_.itl_ms || keeps_bound(ranked, frame)) {
-      order.push_back(ranked);
-    }
-  }
+  std::vector<std::pair<double, const Tuple*>> rates = rates_of(cell, frame);
   // Of equals the one that stands first in the grid, and in the cell.
-  std::sort(order.begin(), order.end(), [](const Ranked& a, const Ranked& b) {
-    return a.rate != b.rate ? a.rate > b.rate : a.tuple < b.tuple;
-  });
-  std::vector<RankedTuple> tuples;
-  tuples.reserve(order.size());
-  for (const Ranked& ranked : order) {
-    tuples.push_back({&candidates[static_cast<std::size_t>(ranked.tuple->candidate)],
-                      std::log(ranked.rate), ranked.half_width});
-  }
+  const auto before = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
   const std::size_t kept = static_cast<std::size_t>(kept_);
-  std::vector<std::size_t> places = possible_places(tuples, kept, kSlack);
-  if (!options_.distinct) {
-    places.resize(std::min(tuples.size(), kept));
-    std::iota(places.begin(), places.end(), std::size_t{0});
+  std::vector<const Tuple*> order;
+  std::vector<RankedTuple> tuples;
+  PossiblePlaces possible;
+  const auto is_enough = [&] {
+    return options_.distinct ? possible.is_full : tuples.size() >= kept;
+  };
+  for (std::ptrdiff_t sorted = 0, end = kFirst; sorted < std::ssize(rates) && !is_enough();
+       sorted = end, end *= kGrowth) {
+    end = std::min(end, std::ssize(rates));
+    if (end < std::ssize(rates)) {
+      std::nth_element(rates.begin() + sorted, rates.begin() + end, rates.end(), before);
+    }
+    std::sort(rates.begin() + sorted, rates.begin() + end, before);
+    for (auto rate = rates.begin() + sorted; rate != rates.begin() + end; ++rate) {
+      // Near duplicates of a measured one give way to it.
+      const Ranked ranked = is_timed(*rate->second, frame) ? measured_rank(*rate->second, frame)
+                                                           : composed_rank(*rate->second, frame);
+      if (!options_.itl_ms || keeps_bound(ranked, frame)) {
+        order.push_back(ranked.tuple);
+        tuples.push_back({&candidates[static_cast<std::size_t>(ranked.tuple->candidate)],
+                          std::log(ranked.rate), ranked.half_width});
+      }
+    }
+    possible = possible_places(tuples, kept, kSlack);
   }
-  for (const std::size_t place : places) {
-    marked[static_cast<std::size_t>(order[place].tuple->candidate)] = true;
+  if (!options_.distinct) {
+    possible.places.resize(std::min(tuples.size(), kept));
+    std::iota(possible.places.begin(), possible.places.end(), std::size_t{0});
+  }
+  for (const std::size_t place : possible.places) {
+    marked[static_cast<std::size_t>(order[place]->candidate)] = true;
   }
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
-  return plan_with(fit_, accepted_, hardware, draft_, options_.loss);
+  PairTerms terms;
+  return plan_on(hardware, terms);
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware, PairTerms& terms) const {
+  return plan_with(fit_, terms, hardware, draft_, options_.loss);
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware,
@@ -295,16 +332,23 @@ PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
                              const DraftShape& draft, const LossTerms& loss) const {
+  PairTerms terms;
+  return plan_on(hardware, acceptance, draft, loss, terms);
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                             const DraftShape& draft, const LossTerms& loss,
+                             PairTerms& terms) const {
   FittedModel fit = fit_;
   fit.acceptance = acceptance;
-  with_acceptance(fit);
-  return plan_with(fit, accepted_of(acceptance), hardware, draft, loss);
+  return plan_with(with_acceptance(fit), terms, hardware, draft, loss);
 }
 
 std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machines,
                                             const AcceptanceModel& acceptance,
                                             const DraftShape& draft, const LossTerms& loss,
-                                            std::size_t bucket, std::int64_t requests) const {
+                                            std::size_t bucket, std::int64_t requests,
+                                            double near) const {
   VERSIEVE_ASSERT(bucket < options_.buckets.size(), "a range of the options");
   FittedModel fit = fit_;
   fit.acceptance = acceptance;
@@ -333,7 +377,8 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
                       .allowed = within.kept,
                       .pricer = pricer,
                       .log_error = pricer.log_error(options_.buckets[bucket]),
-                      .corrected = hardware.key == fit.hardware_key && requests == 1};
+                      .corrected = hardware.key == fit.hardware_key && requests == 1,
+                      .near = near};
     for (std::size_t c = 0; c < own_classes; ++c) {
       mark_best(batch.cells[bucket * own_classes + c], frame, marked);
     }
@@ -347,9 +392,12 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
   return out;
 }
 
-PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
+PlanTable Replanner::plan_with(const FittedModel& fit, PairTerms& terms,
                                const HardwareSpec& hardware, const DraftShape& draft,
                                const LossTerms& loss) const {
+  if (terms.accepted_.empty()) {
+    terms.accepted_ = accepted_of(fit.acceptance);
+  }
   PlanOptions options = options_;
   options.draft = draft;
   options.loss = loss;
@@ -364,13 +412,14 @@ PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
   }
   for (const Batch& batch : batches_) {
     const StrategySpace::Times times = batch.space.times_on(hardware, draft);
-    const Pricer pricer(fit, hardware, target_, draft, options.requests, batch.requests);
+    Pricer pricer(fit, hardware, target_, draft, options.requests, batch.requests);
+    pricer.keep_in(terms.composed_);
     const std::size_t own_classes = batch.cells.size() / options_.buckets.size();
     for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
       const Frame frame{.bucket = b,
                         .batch = batch,
                         .times = times,
-                        .accepted = accepted[b],
+                        .accepted = terms.accepted_[b],
                         .allowed = within.kept,
                         .pricer = pricer,
                         .log_error = pricer.log_error(options_.buckets[b]),
@@ -388,7 +437,7 @@ PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
       }
     }
   }
-  return plan(fit, hardware, target_, options, best);
+  return plan(fit, hardware, target_, options, best, &terms.composed_);
 }
 
 }  // namespace versieve

@@ -4,10 +4,13 @@
 // rank alike but for `kept` distinct tuples and a thousandth.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "model/plan/composed_tuples.h"
 #include "model/plan/planner.h"
 #include "model/plan/strategy_space.h"
 
@@ -17,9 +20,16 @@ class Pricer;
 
 class Replanner {
  public:
+  // What a pair's tokens a step and a draft give on every machine: for the plans of one such pair.
+  class PairTerms {
+    friend class Replanner;
+    std::vector<std::vector<AcceptedTokens>> accepted_;  // [bucket, yield]
+    ComposedTuples composed_;
+  };
+
   // Keeps a reference to the fit. Throws as plan() does.
   Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions options,
-            std::int64_t kept = 20);
+            std::int64_t kept = 14);
 
   PlanTable plan_on(const HardwareSpec& hardware) const;
   // With another pair's tokens a step in place of the fit's. Throws as plan() does.
@@ -30,23 +40,29 @@ class Replanner {
   // And with other terms of losses than the options'.
   PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
                     const DraftShape& draft, const LossTerms& loss) const;
+  // The same by what was worked out for that acceptance and draft before, and adding to it.
+  // REQUIRES: terms that serve these two alone, and one plan at a time.
+  PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                    const DraftShape& draft, const LossTerms& loss, PairTerms& terms) const;
+  PlanTable plan_on(const HardwareSpec& hardware,
+                    PairTerms& terms) const;  // the fit's and options'
   // Of one range, the strategies that may rank on any of these machines, by their own classes: the
   // baselines, and those that the model of steps by parts puts first. Nothing is priced.
-  // `requests`: of every step.
+  // `requests`: of every step. `near`: of a class's best rate on a machine, what its others reach
+  // there, but for a thousandth.
   std::vector<Strategy> leading_on(std::span<const HardwareSpec> machines,
                                    const AcceptanceModel& acceptance, const DraftShape& draft,
                                    const LossTerms& loss, std::size_t bucket,
-                                   std::int64_t requests = 1) const;
+                                   std::int64_t requests = 1, double near = 0.0) const;
 
  private:
   struct Tuple {
-    std::int32_t strategy = 0;   // index into the space's strategies
-    std::int32_t candidate = 0;  // index into the candidates
-    std::int32_t yield = 0;      // index into yields_
-    std::vector<float> factor;   // [sample]: measured over composed time
+    std::int32_t strategy = 0;                   // index into the space's strategies
+    std::int32_t candidate = 0;                  // index into the candidates
+    std::int32_t yield = 0;                      // index into yields_
+    std::array<float, kBucketSamples> factor{};  // [sample]: measured over composed time
   };
   using Cell = std::vector<Tuple>;  // the tuples of one class in one bucket
-  using Accepted = std::vector<std::vector<AcceptedTokens>>;  // [bucket, yield]: tokens a step
   // All that is known of steps of so many requests.
   struct Batch {
     StrategySpace space;
@@ -67,7 +83,9 @@ class Replanner {
     const Pricer& pricer;
     double log_error = 0.0;  // of latencies
     bool corrected = false;  // by measured steps of single tuples, all of which are marked
+    double near = 0.0;       // leading_on
   };
+  using Times = std::array<double, kBucketSamples>;  // µs of a tuple's step
   // A tuple of a cell by tokens a microsecond.
   struct Ranked {
     double rate = 0.0;
@@ -75,17 +93,23 @@ class Replanner {
     double whole_width = 0.0;  // half of its interval, in log
     const Tuple* tuple = nullptr;
   };
-  Ranked measured_rank(const Tuple& tuple, const Strategy& strategy, const Frame& frame) const;
-  Ranked composed_rank(const Tuple& tuple, const Strategy& strategy, const Frame& frame) const;
+  Ranked measured_rank(const Tuple& tuple, const Frame& frame) const;
+  Ranked composed_rank(const Tuple& tuple, const Frame& frame) const;
+  Times composed_times(const Tuple& tuple, const Frame& frame) const;
+  double rate_of(const Tuple& tuple, const Times& times, const Frame& frame) const;
+  bool is_timed(const Tuple& tuple, const Frame& frame) const {
+    return frame.corrected && measured_[static_cast<std::size_t>(tuple.candidate)];
+  }
+  // Of those that may rank, tokens a microsecond; in the order of the cell.
+  std::vector<std::pair<double, const Tuple*>> rates_of(const Cell& cell, const Frame& frame) const;
   bool keeps_bound(const Ranked& ranked, const Frame& frame) const;
   // Marks those of the allowed that may rank first, by their places among the candidates.
   void mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const;
   std::vector<AcceptedTokens> accepted_in(std::size_t bucket,
                                           const AcceptanceModel& acceptance) const;
-  Accepted accepted_of(const AcceptanceModel& acceptance) const;
-  PlanTable plan_with(const FittedModel& fit, const Accepted& accepted,
-                      const HardwareSpec& hardware, const DraftShape& draft,
-                      const LossTerms& loss) const;
+  std::vector<std::vector<AcceptedTokens>> accepted_of(const AcceptanceModel& acceptance) const;
+  PlanTable plan_with(const FittedModel& fit, PairTerms& terms, const HardwareSpec& hardware,
+                      const DraftShape& draft, const LossTerms& loss) const;
 
   const FittedModel& fit_;
   LlmShape target_;
@@ -97,7 +121,6 @@ class Replanner {
   std::vector<bool> measured_;          // [candidate]: a step of it was timed on the fit's machine
   std::vector<std::int32_t> yield_of_;  // [candidate], index into yields_
   std::vector<std::int32_t> yields_;    // candidates that differ in what tokens a step depend on
-  Accepted accepted_;                   // by the fit's pair
   std::vector<Batch> batches_;          // of the options' numbers of requests
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "model/cost/accepted_tokens.h"
 #include "model/launches/nsa_shape.h"
 #include "model/launches/step_composition.h"
 #include "model/plan/composed_step.h"
@@ -82,6 +83,7 @@ void StrategySpace::add_strategy(const Strategy& s) {
 // What a tuple yields depends on its draft, schedule and approximate group alone; the order counts
 // only in approximate groups.
 void StrategySpace::add_accepted(std::int64_t context) {
+  TokensInRange tokens(fit_.acceptance, context - 1, context);
   std::map<std::tuple<std::int32_t, std::string, std::int64_t, Traversal>, float> known;
   for (std::size_t i = 0; i < strategies_.size(); ++i) {
     const Strategy& s = strategies_[i];
@@ -89,9 +91,7 @@ void StrategySpace::add_accepted(std::int64_t context) {
     const auto [found, fresh] = known.try_emplace(
         {parts_[i].draft, s.schedule, group, group > 1 ? s.order : Traversal::kBfs}, 0.0F);
     if (fresh) {
-      found->second =
-          static_cast<float>(1e6 * static_cast<double>(requests_) *
-                             accepted_tokens(fit_.acceptance, s, context - 1, context).mean);
+      found->second = static_cast<float>(1e6 * static_cast<double>(requests_) * tokens.of(s).mean);
     }
     accepted_.push_back(found->second);
   }
@@ -208,14 +208,8 @@ StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine,
 
 double StrategySpace::time_us(const Times& times, std::int64_t tuple) const {
   const std::size_t count = strategies_.size();
-  const std::size_t context = static_cast<std::size_t>(tuple) / count;
-  const Parts& p = parts_[static_cast<std::size_t>(tuple) % count];
-  const std::size_t attention =
-      context * attentions_.size() + static_cast<std::size_t>(p.attention);
-  const std::size_t window = static_cast<std::size_t>(window_of_[context]);
-  return times.rest_us[window * drafts_.size() + static_cast<std::size_t>(p.draft)] +
-         static_cast<double>(p.refresh_layers) * times.refresh_us[attention] +
-         static_cast<double>(p.reuse_layers) * times.reuse_us[attention];
+  return time_us(times, static_cast<std::size_t>(tuple) / count,
+                 static_cast<std::size_t>(tuple) % count);
 }
 
 void StrategySpace::evaluate(const Times& times, std::int64_t first,

@@ -39,6 +39,16 @@ class StrategySpace {
   // With another draft of the same window than the pair's own, or than usual_draft says.
   Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
   double time_us(const Times& times, std::int64_t tuple) const;
+  // Of strategies()[strategy] at contexts()[context].
+  double time_us(const Times& times, std::size_t context, std::size_t strategy) const {
+    const Parts& p = parts_[strategy];
+    const std::size_t attention =
+        context * attentions_.size() + static_cast<std::size_t>(p.attention);
+    const std::size_t window = static_cast<std::size_t>(window_of_[context]);
+    return times.rest_us[window * drafts_.size() + static_cast<std::size_t>(p.draft)] +
+           static_cast<double>(p.refresh_layers) * times.refresh_us[attention] +
+           static_cast<double>(p.reuse_layers) * times.reuse_us[attention];
+  }
   // What tuples yield, which times do not need: worked out once for every machine.
   void add_yields();
   // REQUIRES: add_yields. Accepted tokens a second, of all requests, of tuples first, first + 1,

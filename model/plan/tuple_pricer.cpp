@@ -114,22 +114,29 @@ double Pricer::with_batch_error(double of_one, std::int64_t nodes, AttentionKind
 void Pricer::compose(const Strategy& strategy, std::int64_t context, double overlap,
                      StepSink& sink) const {
   for (const DraftedLength& drafted : drafted_lengths(strategy, fit_, context)) {
-    compose_length(drafted, context, overlap, sink);
+    StepWork work;
+    const double factor = compose_length(drafted.strategy, context, overlap, work);
+    sink.take(work, drafted.share, factor);
   }
 }
 
-void Pricer::compose_length(const DraftedLength& drafted, std::int64_t context, double overlap,
-                            StepSink& sink) const {
-  StepWork work;
+double Pricer::compose_length(const Strategy& strategy, std::int64_t context, double overlap,
+                              StepWork& work) const {
   const StepShape shape =
-      step_shape(drafted.strategy, target_, draft_, context, overlap, fit_, concurrency_);
+      step_shape(strategy, target_, draft_, context, overlap, fit_, concurrency_);
   add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
   work.led_by_host = !shape.recorded;
   correct_attention(shape, false, fit_.attention_time, work);
   correct_sampler(shape, fit_.system_time, work);
-  sink.take(work, drafted.share,
-            runs_as_measured(fit_, shape) ? as_measured(fit_, shape, work)
-                                          : std::exp(fit_.step_time.at(step_regime(shape))));
+  return runs_as_measured(fit_, shape) ? as_measured(fit_, shape, work)
+                                       : std::exp(fit_.step_time.at(step_regime(shape)));
+}
+
+std::shared_ptr<ComposedStep> Pricer::composed(const Strategy& strategy, std::int64_t context,
+                                               double overlap) const {
+  StepWork work;
+  const double factor = compose_length(strategy, context, overlap, work);
+  return std::make_shared<ComposedStep>(work, factor);
 }
 
 StepCost Pricer::predict(const Strategy& strategy, std::int64_t context, double overlap) const {
@@ -145,11 +152,55 @@ std::vector<StepPart> Pricer::parts(const Strategy& strategy, std::int64_t conte
   return list.parts();
 }
 
+ComposedTuple Pricer::composed(const Strategy& strategy, const ContextBucket& bucket,
+                               ComposedTuples& known) const {
+  TokensInRange& tokens =
+      tokens_.try_emplace({bucket.low, bucket.high}, fit_.acceptance, bucket.low, bucket.high)
+          .first->second;
+  ComposedTuple out{
+      .accepted = tokens.of(strategy),
+      .other_order =
+          strategy.group_size > 1 &&
+          accepted_sharing(fit_.acceptance, strategy.order, bucket.low, bucket.high).other_order,
+      .steps = {}};
+  const double overlap = accepted_overlap(fit_.acceptance, bucket.low, bucket.high);
+  for (std::size_t i = 0; i < out.steps.size(); ++i) {
+    const std::int64_t context = sampled_context(bucket, static_cast<std::int64_t>(i));
+    for (const DraftedLength& drafted : drafted_lengths(strategy, fit_, context)) {
+      out.steps[i].push_back({drafted.share, known.step(drafted, context, overlap, *this)});
+    }
+  }
+  return out;
+}
+
+StepCost Pricer::cost_of(const ComposedTuple& tuple,
+                         std::span<double, kBucketSamples> times_us) const {
+  StepCost mean;
+  StepWork scratch;
+  for (std::size_t i = 0; i < times_us.size(); ++i) {
+    StepCost cost;
+    for (const ComposedTuple::Share& share : tuple.steps[i]) {
+      add_scaled(share.step->cost_on(machine_, priced(), scratch), share.weight, cost);
+    }
+    times_us[i] = cost.time_us;
+    add_scaled(cost, 1.0 / kBucketSamples, mean);
+  }
+  return mean;
+}
+
 Evaluation Pricer::evaluate(const Strategy& strategy, const ContextBucket& bucket,
                             std::string& note) const {
-  const AcceptedTokens accepted =
-      accepted_tokens(fit_.acceptance, strategy, bucket.low, bucket.high);
-  const Latency latency = latency_of(strategy, bucket);
+  if (kept_ != nullptr) {
+    return evaluate(strategy, bucket, kept_->of(strategy, bucket, *this), note);
+  }
+  ComposedTuples alone;
+  return evaluate(strategy, bucket, composed(strategy, bucket, alone), note);
+}
+
+Evaluation Pricer::evaluate(const Strategy& strategy, const ContextBucket& bucket,
+                            const ComposedTuple& tuple, std::string& note) const {
+  const AcceptedTokens& accepted = tuple.accepted;
+  const Latency latency = latency_of(strategy, bucket, tuple);
   Evaluation e;
   e.strategy = strategy;
   e.cost = latency.cost;
@@ -185,20 +236,12 @@ double Pricer::log_error(const ContextBucket& bucket) const {
   return (fit_.half_width(bucket.low, bucket.high) + transfer_width()) / kNinety;
 }
 
-Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket& bucket) const {
-  Latency out;
-  const double overlap = accepted_overlap(fit_.acceptance, bucket.low, bucket.high);
+Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket& bucket,
+                                   const ComposedTuple& tuple) const {
+  Latency out{.cost = {}, .error = {}, .other_order = tuple.other_order};
   std::array<double, kBucketSamples> times_us{};
-  for (std::size_t i = 0; i < times_us.size(); ++i) {
-    const std::int64_t context = sampled_context(bucket, static_cast<std::int64_t>(i));
-    const StepCost cost = predict(strategy, context, overlap);
-    times_us[i] = cost.time_us;
-    add_scaled(cost, 1.0 / kBucketSamples, out.cost);
-  }
+  out.cost = cost_of(tuple, times_us);
   out.error = {.step = log_error(bucket), .contexts = contexts_log_error(times_us)};
-  out.other_order =
-      strategy.group_size > 1 &&
-      accepted_sharing(fit_.acceptance, strategy.order, bucket.low, bucket.high).other_order;
   if (out.other_order) {
     out.error.step = std::hypot(out.error.step, kOrderLogError);
   }

@@ -3,10 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "model/cost/accepted_tokens.h"
 #include "model/plan/composed_step.h"
+#include "model/plan/composed_tuples.h"
 #include "model/plan/planner.h"
 #include "model/plan/request_intervals.h"
 #include "model/words/normal_law.h"
@@ -32,6 +38,19 @@ class Pricer {
   std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context, double overlap) const;
   void compose(const Strategy& strategy, std::int64_t context, double overlap,
                StepSink& sink) const;
+
+  // What depends on no machine: of a tuple, by what `known` holds of it, and of one step.
+  ComposedTuple composed(const Strategy& strategy, const ContextBucket& bucket,
+                         ComposedTuples& known) const;
+  std::shared_ptr<ComposedStep> composed(const Strategy& strategy, std::int64_t context,
+                                         double overlap) const;
+  // The mean over the sampled contexts. `times_us`: of each.
+  StepCost cost_of(const ComposedTuple& tuple, std::span<double, kBucketSamples> times_us) const;
+  // What evaluate composes is kept there, and taken from there. Keeps a reference.
+  void keep_in(ComposedTuples& composed) {
+    kept_ = &composed;
+    machine_ = composed.new_machine();
+  }
 
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
                       std::string& note) const;
@@ -64,13 +83,17 @@ class Pricer {
     StepCost cost;
     TimeErrors error;
     Provenance source = Provenance::kPredicted;
-    bool other_order = false;  // what its groups share is known of the other order alone
+    bool other_order = false;  // ComposedTuple::other_order, unless its very launches were timed
   };
 
   PricedOn priced() const { return {hardware_, parameters_, fit_.conditions}; }
-  void compose_length(const DraftedLength& drafted, std::int64_t context, double overlap,
-                      StepSink& sink) const;
-  Latency latency_of(const Strategy& strategy, const ContextBucket& bucket) const;
+  // The factor on the time of its launches.
+  double compose_length(const Strategy& strategy, std::int64_t context, double overlap,
+                        StepWork& work) const;
+  Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
+                      const ComposedTuple& tuple, std::string& note) const;
+  Latency latency_of(const Strategy& strategy, const ContextBucket& bucket,
+                     const ComposedTuple& tuple) const;
   void apply_measured(const Strategy& strategy, const ContextBucket& bucket, Latency& out) const;
 
   const FittedModel& fit_;
@@ -87,6 +110,10 @@ class Pricer {
   std::int64_t requests_;
   std::int64_t concurrency_;
   double measured_rows_ = 1.0;  // nodes of the largest step that was measured
+  // By the ends of a range; each remembers what it was asked.
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, TokensInRange> tokens_;
+  ComposedTuples* kept_ = nullptr;
+  std::int64_t machine_ = 1;  // to kept_, or to what is composed for one question
 };
 
 }  // namespace versieve
