@@ -73,6 +73,25 @@ UiState::Knob scope_knob(Planner& planner) {
               }};
 }
 
+// Of a model that no list of choices holds before it was asked for.
+UiState::Knob folder_knob(Planner& planner) {
+  return {
+      .id = "planner.folder",
+      .title = Window::tr("model's folder"),
+      .read = [&planner]() -> QJsonValue { return QString::fromStdString(planner.modelFolder()); },
+      .write =
+          [&planner](const QJsonValue& value) {
+            if (!planner.plan()) {
+              return false;
+            }
+            if (const std::string folder = value.toString().toStdString(); !folder.empty()) {
+              planner.setModel(folder);
+            }
+            return true;
+          },
+      .is_undone = false};
+}
+
 }  // namespace
 
 void Window::list_state() {
@@ -128,6 +147,7 @@ void Window::list_state() {
     state_.addWidgets(pageNames()[page], *tabs_->widget(page));
   }
   // After the model, which begins a scope of its own.
+  state_.add(folder_knob(plannerPage().planner()));
   state_.add(scope_knob(planner_page_->planner()));
   autosave_.setSingleShot(true);
   autosave_.setInterval(kAutosaveMs);

@@ -7,9 +7,7 @@
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/hardware_file.h"
-#include "engine/io/input_file.h"
 #include "engine/io/pair_identity.h"
-#include "engine/io/shards.h"
 #include "model/words/error.h"
 
 namespace versieve::cli {
@@ -41,17 +39,6 @@ HardwareSpec machine_of(const std::string& device, const std::string& hardware) 
                                          "': describe it in a JSON file and name that file");
   }
   return *entry;
-}
-
-// A configuration is enough for a price, not for an identity.
-bool has_weights(const std::filesystem::path& folder) {
-  try {
-    engine::weight_file_names(folder);
-    return !engine::is_there(folder / "draft") ||
-           !engine::weight_file_names(folder / "draft").empty();
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 std::vector<engine::KeptPair> pairs_in(const std::string& database) {
@@ -88,12 +75,10 @@ engine::KnownPair known_pair(const engine::PairShape& shape, const std::string& 
     }
     return out;
   }
-  if (!shape.kept && !has_weights(shape.folder)) {
-    out.id = PairId{engine::pair_name(shape.folder), ""};
-    out.remark = "the folder holds no weights, so that no point can be known to be of this pair";
+  out = engine::identified(shape);
+  if (out.id->sha256.empty()) {
     return out;
   }
-  out.id = shape.kept ? *shape.kept : engine::pair_identity(shape.folder);
   if (database.empty()) {
     out.remark = "no database was given to look for points of this pair in";
     return out;

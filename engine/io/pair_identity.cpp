@@ -46,7 +46,20 @@ std::string printable(std::string text) {
   return text;
 }
 
+bool has_weights(const fs::path& folder) {
+  try {
+    weight_file_names(folder);
+    return !is_there(folder / "draft") || !weight_file_names(folder / "draft").empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
+
+PairId known_identity(const fs::path& folder) {
+  return has_weights(folder) ? pair_identity(folder) : PairId{pair_name(folder), ""};
+}
 
 std::string pair_name(const fs::path& folder) {
   const nlohmann::json config = read_json_object(folder / "config.json");

@@ -17,6 +17,9 @@ namespace versieve::engine {
 // stands its parent's where it says no more than how the model attends ("nsa", "dense"). Throws
 // Error(kBadInput) for a folder that is no model's.
 PairId pair_identity(const std::filesystem::path& folder);
+// The same of a folder with weights; without them a configuration is enough for a price, not for an
+// identity: the name, and no hash.
+PairId known_identity(const std::filesystem::path& folder);
 // The name alone.
 std::string pair_name(const std::filesystem::path& folder);
 

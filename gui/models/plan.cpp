@@ -8,6 +8,7 @@
 #include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/given_schedules.h"
 #include "engine/analyse/plan/hardware_file.h"
+#include "engine/io/pair_identity.h"
 #include "model/plan/concurrency.h"
 #include "model/words/error.h"
 
@@ -132,15 +133,38 @@ engine::PlanGrounds grounds_of(const db::Store& store, const engine::PairShape& 
                               .dense = {},
                               .calibrated = {},
                               .chains = db::chain_points(store)};
-  grounds.known.lent_shares = engine::lent_shares_of("", db::kept_quality(store), store.path());
-  if (shape.kept) {
+  if (!shape.is_pair()) {
+    grounds.known.lent_shares = engine::lent_shares_of("", db::kept_quality(store), store.path());
+    return grounds;
+  }
+  grounds.known = engine::identified(shape);
+  if (const std::string hash = grounds.known.id->sha256; !hash.empty()) {
     grounds.known =
-        engine::known_of(db::evidence_of_pair(store, *shape.kept, device), store.path());
-    grounds.dense = engine::dense_model_of(shape.kept->sha256, db::quality_configurations(store));
-    grounds.calibrated =
-        engine::calibrated_on(shape.kept->sha256, db::kept_calibrations(store), store.path());
+        engine::known_of(db::evidence_of_pair(store, *grounds.known.id, device), store.path());
+    grounds.dense = engine::dense_model_of(hash, db::quality_configurations(store));
+    grounds.calibrated = engine::calibrated_on(hash, db::kept_calibrations(store), store.path());
   }
   return grounds;
+}
+
+engine::ChosenOptions chosen_in(const PlanScope& scope) {
+  return {.buckets = !scope.buckets.empty(),
+          .classes = true,
+          .schedules = !scope.schedules.empty(),
+          .baseline = !scope.baseline.empty()};
+}
+
+PlanTable dense_plan(const PlanBasis& basis, const HardwareSpec& machine,
+                     const AcceptanceModel& acceptance, const DraftShape& draft,
+                     const std::optional<double>& max_loss) {
+  FittedModel fit = basis.fit;
+  fit.acceptance = acceptance;
+  engine::PlanGrounds grounds = basis.grounds;
+  grounds.shape.draft = draft;
+  PlanOptions options = options_of(basis.scope, grounds.shape.target);
+  options.loss.most_nats = max_loss;
+  return plan(fit, machine, grounds.shape.target,
+              engine::follow_pair(grounds, fit, chosen_in(basis.scope), std::move(options)));
 }
 
 std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& plan,
@@ -153,11 +177,6 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
   basis->fit = plan.fit->model;
   basis->fit.temperature = scope.temperature;
   const engine::PairShape shape = engine::pair_shape(model, {}, plan.kept, store.path());
-  if (shape.target.attention == AttentionKind::kDense) {
-    throw Error(ExitCode::kAnswerNo, shape.target.name +
-                                         " is a dense target, which the app does not plan: "
-                                         "`versieve plan --model` does");
-  }
   basis->grounds = grounds_of(store, shape, basis->fit.device);
   basis->grounds.unused =
       engine::use_pair(basis->grounds.known, basis->grounds.shape, basis->grounds.borrowed,
@@ -170,40 +189,68 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
     basis->fit.acceptance =
         chosen_acceptance(*plan.acceptance, basis->fallback, {}, scope.temperature);
   }
-  const PlanOptions options = engine::follow_pair(basis->grounds, basis->fit,
-                                                  {.buckets = !scope.buckets.empty(),
-                                                   .classes = true,
-                                                   .schedules = !scope.schedules.empty(),
-                                                   .baseline = !scope.baseline.empty()},
-                                                  options_of(scope, basis->grounds.shape.target));
-  basis->replanner =
-      std::make_unique<const Replanner>(basis->fit, basis->grounds.shape.target, options);
-  basis->own = basis->replanner->plan_on(hardware_by_key(basis->fit.hardware_key));
+  engine::ChosenOptions chosen = chosen_in(scope);
+  chosen.classes = false;
+  const PlanOptions options = options_of(scope, basis->grounds.shape.target);
+  basis->classes = engine::follow_pair(basis->grounds, basis->fit, chosen, options).classes;
+  const HardwareSpec& machine = hardware_by_key(basis->fit.hardware_key);
+  if (shape.target.attention == AttentionKind::kDense) {
+    basis->own = dense_plan(*basis, machine, basis->fit.acceptance, basis->grounds.shape.draft, {});
+    return basis;
+  }
+  basis->replanner = std::make_unique<const Replanner>(
+      basis->fit, basis->grounds.shape.target,
+      engine::follow_pair(basis->grounds, basis->fit, chosen_in(scope), options));
+  basis->own = basis->replanner->plan_on(machine, *basis->terms);
   return basis;
+}
+
+// A folder that was planned for can be chosen again.
+void add_folder(const std::string& model, std::vector<ModelChoice>& models) {
+  if (std::none_of(models.begin(), models.end(),
+                   [&](const ModelChoice& choice) { return choice.name == model; })) {
+    models.push_back({model, engine::pair_name(model) + " (" + model + ")", true});
+  }
 }
 
 AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) {
   const AcceptanceModel& own = plan.basis->fit.acceptance;
-  return choice.rate || !choice.pair.empty()
-             ? chosen_acceptance(*plan.acceptance, choice, own, plan.basis->scope.temperature)
-             : own;
+  return choice.isOwn()
+             ? own
+             : chosen_acceptance(*plan.acceptance, choice, own, plan.basis->scope.temperature);
 }
 
-PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice,
-                    const std::optional<double>& max_loss) {
+bool has_own_draft(const Plan& plan) {
+  return plan.draft.vocab == plan.own_draft().vocab;
+}
+
+// Those of the basis, of the plan before, or new ones.
+std::shared_ptr<Replanner::PairTerms> terms_of(const Plan& plan, const Plan* earlier) {
+  if (plan.choice.isOwn() && has_own_draft(plan)) {
+    return plan.basis->terms;
+  }
+  const bool is_same = earlier != nullptr && earlier->basis == plan.basis &&
+                       earlier->choice == plan.choice && earlier->draft.vocab == plan.draft.vocab;
+  return is_same ? earlier->terms : std::make_shared<Replanner::PairTerms>();
+}
+
+PlanTable plan_with(const Plan& plan, const std::optional<double>& max_loss) {
   const PlanBasis& basis = *plan.basis;
-  if (choice.rate || !choice.pair.empty() || plan.draft.vocab != plan.own_draft().vocab ||
-      max_loss) {
+  if (plan.isDense()) {
+    return dense_plan(basis, plan.machine, plan.chosen_acceptance, plan.draft, max_loss);
+  }
+  if (!plan.choice.isOwn() || !has_own_draft(plan) || max_loss) {
     return basis.replanner->plan_on(
         plan.machine, plan.chosen_acceptance, plan.draft,
-        {engine::loss_prices(basis.grounds, plan.chosen_acceptance), max_loss});
+        {engine::loss_prices(basis.grounds, plan.chosen_acceptance), max_loss}, *plan.terms);
   }
-  return plan.machine.key == basis.own.hardware ? basis.own
-                                                : basis.replanner->plan_on(plan.machine);
+  return plan.machine.key == basis.own.hardware
+             ? basis.own
+             : basis.replanner->plan_on(plan.machine, *plan.terms);
 }
 
 // A limit that moves leaves the plan without one as it is.
-PlanTable plan_of_any_loss(const Plan& plan, const AcceptanceChoice& choice, const Plan* earlier) {
+PlanTable plan_of_any_loss(const Plan& plan, const Plan* earlier) {
   if (!plan.chosen.max_loss) {
     return plan.chosen;
   }
@@ -212,13 +259,16 @@ PlanTable plan_of_any_loss(const Plan& plan, const AcceptanceChoice& choice, con
                        earlier->any_loss.acceptance_origin == plan.chosen.acceptance_origin &&
                        acceptance_pair(earlier->any_loss) == acceptance_pair(plan.chosen) &&
                        earlier->draft.vocab == plan.draft.vocab;
-  return is_same ? earlier->any_loss : plan_with(plan, choice, std::nullopt);
+  return is_same ? earlier->any_loss : plan_with(plan, std::nullopt);
 }
 
 }  // namespace
 
 PlanTable table_on(const Plan& plan, const HardwareSpec& machine) {
   const PlanBasis& basis = *plan.basis;
+  if (plan.isDense()) {
+    return dense_plan(basis, machine, plan.chosen_acceptance, plan.draft, plan.chosen.max_loss);
+  }
   return basis.replanner->plan_on(
       machine, plan.chosen_acceptance, plan.draft,
       {engine::loss_prices(basis.grounds, plan.chosen_acceptance), plan.chosen.max_loss});
@@ -230,21 +280,23 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
       earlier ? std::make_shared<Plan>(*earlier) : read_plan(snapshot, prior, watch);
   const std::string model = request.model.empty() ? result->models.front().name : request.model;
   if (!result->basis || result->basis->model != model || result->basis->scope != request.scope) {
-    const bool names_acceptance = request.acceptance.rate || !request.acceptance.pair.empty();
-    result->basis = basis_of(snapshot, *result, model, request.scope, names_acceptance);
+    result->basis = basis_of(snapshot, *result, model, request.scope, !request.acceptance.isOwn());
     result->own = result->basis->own;
   }
   HardwareSpec chosen = request.hardware.value_or(hardware_by_key(result->basis->fit.hardware_key));
   if (request.bandwidth) {
     chosen = engine::with_bandwidth(chosen, *request.bandwidth);
   }
+  add_folder(model, result->models);
   result->machine = chosen;
   result->draft = result->own_draft();
   result->draft.vocab =
       std::min(request.draft_vocab.value_or(result->draft.vocab), result->target().vocab);
   result->chosen_acceptance = acceptance_of(*result, request.acceptance);
-  result->chosen = plan_with(*result, request.acceptance, request.max_loss);
-  result->any_loss = plan_of_any_loss(*result, request.acceptance, earlier.get());
+  result->choice = request.acceptance;
+  result->terms = terms_of(*result, earlier.get());
+  result->chosen = plan_with(*result, request.max_loss);
+  result->any_loss = plan_of_any_loss(*result, earlier.get());
   return result;
 }
 

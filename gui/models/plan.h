@@ -25,6 +25,9 @@ namespace versieve::gui {
 struct AcceptanceChoice {
   std::string pair;            // of the database, by its name or its hash
   std::optional<double> rate;  // assumed: the draft's best child is right, at every depth
+
+  bool isOwn() const { return !rate && pair.empty(); }
+  bool operator==(const AcceptanceChoice&) const = default;
 };
 // Assumed where the database knows no pair's tokens at all.
 inline constexpr double kFirstAssumedRate = 0.7;
@@ -55,7 +58,7 @@ struct PlanRequest {
   PlanScope scope;
 };
 
-// A pair of the database, or a geometry.
+// A pair of the database, a geometry, or a pair's folder.
 struct ModelChoice {
   std::string name;  // as --model takes it
   std::string text;  // for people
@@ -68,9 +71,13 @@ struct PlanBasis {
   PlanScope scope;
   AcceptanceChoice fallback;  // where the fit knows no pair's tokens a step
   engine::PlanGrounds grounds;
-  FittedModel fit;  // with the pair's own steps and tokens
+  FittedModel fit;                      // with the pair's own steps and tokens
+  std::vector<PrecisionClass> classes;  // that the command plans where nobody chooses
+  // None of a dense target, whose tuples are few: all are priced anew.
   std::unique_ptr<const Replanner> replanner;
   PlanTable own;  // of the machine that was measured
+  // Of the fit's own tokens and draft. One worker at a time makes plans, and asks them.
+  std::shared_ptr<Replanner::PairTerms> terms = std::make_shared<Replanner::PairTerms>();
 };
 
 struct Plan {
@@ -80,14 +87,21 @@ struct Plan {
   std::vector<engine::KeptPair> kept;                               // whose shapes are known
   std::vector<ModelChoice> models;                                  // pairs first; the usual first
   std::shared_ptr<const PlanBasis> basis;
-  PlanTable own;                      // the basis's
-  PlanTable chosen;                   // of what the knobs describe
-  PlanTable any_loss;                 // the same without a limit of losses
-  HardwareSpec machine;               // that `chosen` is of
-  DraftShape draft;                   // that it is priced with
-  AcceptanceModel chosen_acceptance;  // and whose tokens a step
+  PlanTable own;                                // the basis's
+  PlanTable chosen;                             // of what the knobs describe
+  PlanTable any_loss;                           // the same without a limit of losses
+  HardwareSpec machine;                         // that `chosen` is of
+  DraftShape draft;                             // that it is priced with
+  AcceptanceModel chosen_acceptance;            // and whose tokens a step
+  AcceptanceChoice choice;                      // by which these were chosen
+  std::shared_ptr<Replanner::PairTerms> terms;  // of these tokens and this draft
 
   const LlmShape& target() const { return basis->grounds.shape.target; }
+  bool isDense() const { return target().attention == AttentionKind::kDense; }
+  // Whether the draft is a head, whose tokens can be chosen.
+  bool hasDraftHead() const {
+    return basis->grounds.shape.drafts && !basis->grounds.shape.draft_model;
+  }
   const DraftShape& own_draft() const { return basis->grounds.shape.draft; }
   // Whether the knobs describe anything else.
   bool isTurned() const {
@@ -111,7 +125,7 @@ struct FitWatch {
 PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
                   const PlanRequest& request, FitWatch& watch);
 
-// The plan's table with another machine in the place of its own.
+// The plan's table with another machine in the place of its own, also beside a worker that plans.
 PlanTable table_on(const Plan& plan, const HardwareSpec& machine);
 
 }  // namespace versieve::gui

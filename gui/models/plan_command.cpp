@@ -73,7 +73,7 @@ void add_acceptance(const Plan& plan, const AcceptanceChoice& choice, QStringLis
 PlanCommand plan_command(const Plan& plan, const PlanRequest& request, const QString& database,
                          const QString& prior, const std::vector<PrecisionClass>& classes,
                          const QString& out) {
-  const bool all = classes == priced_classes(plan.basis->fit);
+  const bool all = classes == plan.basis->classes;
   if (!all && request.max_loss) {
     return {{},
             QObject::tr("A limit of losses counts what it leaves out in every class, so no "
@@ -82,7 +82,8 @@ PlanCommand plan_command(const Plan& plan, const PlanRequest& request, const QSt
   QStringList words = {"versieve", "plan", "--db", database};
   const std::string& model = plan.basis->model;
   if (model != plan.models.front().name || request.hardware) {
-    words << "--model" << QString::fromStdString(short_hash(model));
+    const bool is_kept = plan.basis->grounds.shape.kept.has_value();
+    words << "--model" << QString::fromStdString(is_kept ? short_hash(model) : model);
   }
   if (!prior.isEmpty()) {
     words << "--prior" << prior;

@@ -97,6 +97,10 @@ void Planner::setModel(const std::string& name) {
   turn();
 }
 
+std::string Planner::modelFolder() const {
+  return plan_ && !plan_->basis->grounds.shape.folder.empty() ? plan_->basis->model : std::string();
+}
+
 void Planner::setHardware(std::optional<HardwareSpec> machine, const std::string& file) {
   request_.hardware = std::move(machine);
   request_.hardware_file = file;
@@ -168,7 +172,7 @@ std::vector<PrecisionClass> Planner::exportedClasses() const {
   const std::vector<PrecisionClass> shown = shownClasses();
   std::vector<PrecisionClass> priced;
   if (plan_) {
-    const std::vector<PrecisionClass> all = priced_classes(plan_->basis->fit);
+    const std::vector<PrecisionClass>& all = plan_->basis->classes;
     std::copy_if(shown.begin(), shown.end(), std::back_inserter(priced), [&](PrecisionClass c) {
       return std::find(all.begin(), all.end(), c) != all.end();
     });
@@ -275,9 +279,14 @@ void Planner::start() {
 
 // What was asked for since is planned next.
 void Planner::fail(const QString& sentence) {
-  if (plan_ && plan_->basis->scope != request_.scope) {
+  const bool is_other =
+      plan_ && (plan_->basis->scope != request_.scope ||
+                (!request_.model.empty() && plan_->basis->model != request_.model));
+  if (is_other) {
     if (!turned_) {
       request_.scope = plan_->basis->scope;
+      request_.model = plan_->basis->model;
+      request_.acceptance = plan_->choice;
       Q_EMIT refused(sentence);
     }
     start();

@@ -36,9 +36,12 @@ class Planner : public QObject {
   // Ends the fit under way: then there is no plan, and fitAgain() begins anew.
   void endFit();
   void fitAgain() { start(); }
-  // What is planned for, by ModelChoice::name; empty: the usual. Whose tokens and which draft are
-  // its own then.
+  // What is planned for, by ModelChoice::name or the path of a pair's folder; empty: the usual.
+  // Whose tokens and which draft are its own then. One that cannot be planned is refused, and the
+  // plan stays.
   void setModel(const std::string& name);
+  // The folder that is planned for; empty: none.
+  std::string modelFolder() const;
   // None: the measured machine. `file`: that it was read from; empty: of the catalogue.
   void setHardware(std::optional<HardwareSpec> machine, const std::string& file = {});
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
@@ -82,7 +85,7 @@ class Planner : public QObject {
 
  Q_SIGNALS:
   void changed();
-  void refused(const QString& sentence);  // a scope
+  void refused(const QString& sentence);  // a scope or a model
   void progressed();                      // waitText() has news
 
  private:

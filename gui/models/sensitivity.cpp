@@ -344,6 +344,12 @@ void keep_winners(const std::vector<Strategy>& candidates, Sensitivity& out) {
 }  // namespace
 
 SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
+  if (question.plan->isDense()) {
+    throw Error(ExitCode::kAnswerNo,
+                question.plan->target().name +
+                    " is a dense target, of which one machine at a time is planned: turn the "
+                    "planner's knobs, or choose a sparse target there");
+  }
   Bench bench(question);
   std::vector<Situation> looked_at = extremes(question, bench.own());
   looked_at.push_back(bench.unturned());

@@ -1,6 +1,7 @@
 // The planner page's knobs: what is planned for, on which machine, with whose tokens and draft,
 // within which loss, and which classes are shown.
 #include <QComboBox>
+#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
@@ -40,11 +41,27 @@ void PlannerPage::set_up_model() {
   model_->setMinimumContentsLength(kModelChars);
   model_->setToolTip(
       tr("What is planned for: a trained pair that the database holds, by its own measurements, or "
-         "a geometry with synthetic weights, whose tokens a step and losses are a pair's"));
+         "a geometry with synthetic weights, whose tokens a step and losses are a pair's; or a "
+         "model's folder, sparse or dense, with a draft head, a draft model or no draft"));
   connect(model_, &QComboBox::activated, this, [this] {
+    const QString name = model_->currentData().toString();
+    if (name.isEmpty()) {
+      list_models(planner_->plan());  // as it was, until a folder is chosen
+      askForFolder();
+      return;
+    }
     acceptance_->reset();
-    planner_->setModel(model_->currentData().toString().toStdString());
+    planner_->setModel(name.toStdString());
   });
+}
+
+void PlannerPage::askForFolder() {
+  const QString path = QFileDialog::getExistingDirectory(
+      this, tr("A folder with config.json, and a draft in draft/"));
+  if (!path.isEmpty()) {
+    acceptance_->reset();
+    planner_->setModel(path.toStdString());
+  }
 }
 
 // The pairs first.
@@ -55,12 +72,14 @@ void PlannerPage::list_models(const PlanPtr& plan) {
     model_->clear();
     return;
   }
-  if (model_->count() != static_cast<int>(plan->models.size()) ||
+  const int folder = 1;  // the last choice: to be asked for
+  if (model_->count() != static_cast<int>(plan->models.size()) + folder ||
       model_->itemData(0).toString().toStdString() != plan->models.front().name) {
     model_->clear();
     for (const ModelChoice& choice : plan->models) {
       model_->addItem(QString::fromStdString(choice.text), QString::fromStdString(choice.name));
     }
+    model_->addItem(tr("a model's folder…"));
   }
   model_->setCurrentIndex(model_->findData(QString::fromStdString(plan->basis->model)));
 }
@@ -70,17 +89,23 @@ void PlannerPage::list_drafts(const PlanPtr& plan) {
   const QSignalBlocker quietly(draft_vocab_);
   const std::int64_t own = plan ? plan->own_draft().vocab : 0;
   const std::int64_t all = plan ? plan->target().vocab : 0;
+  const bool is_head = plan && plan->hasDraftHead();
   if (draft_vocab_->property("own").toLongLong() != own ||
-      draft_vocab_->property("all").toLongLong() != all) {
+      draft_vocab_->property("all").toLongLong() != all ||
+      draft_vocab_->property("head").toBool() != is_head) {
+    draft_vocab_->setProperty("head", is_head);
     draft_vocab_->setProperty("own", QVariant::fromValue<qlonglong>(own));
     draft_vocab_->setProperty("all", QVariant::fromValue<qlonglong>(all));
     draft_vocab_->clear();
-    draft_vocab_->addItem(tr("%1 tokens").arg(own));
-    if (all > own) {
+    const bool drafts = plan && plan->basis->grounds.shape.drafts;
+    draft_vocab_->addItem(is_head || !plan ? tr("%1 tokens").arg(own)
+                          : drafts         ? tr("all tokens, a model of its own")
+                                           : tr("nothing: no draft"));
+    if (is_head && all > own) {
       draft_vocab_->addItem(tr("all %1 tokens").arg(all), QVariant::fromValue<qlonglong>(all));
     }
     for (const std::int64_t tokens : kDraftVocabs) {
-      if (tokens < all && tokens != own) {
+      if (is_head && tokens < all && tokens != own) {
         draft_vocab_->addItem(tr("%1 tokens").arg(tokens), QVariant::fromValue<qlonglong>(tokens));
       }
     }

@@ -63,6 +63,8 @@ class PlannerPage : public QWidget {
   // Chooses the machine of a file (`versieve profile --sweep calibrate --hardware-out`); what is
   // wrong with it as a sentence, empty if it was taken.
   QString addMachine(const QString& path);
+  // Asks for the folder of a pair, sparse or dense, and plans for it.
+  void askForFolder();
   // Asks where to write the shown classes, and writes them.
   void askForExport();
 

@@ -20,6 +20,7 @@
 #include "gui/views/theme.h"
 #include "tests/gui/run_command.h"
 #include "tests/gui/window_case.h"
+#include "tests/support/tiny_model.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -209,6 +210,53 @@ class PairPlanTest : public QObject {
     QVERIFY(said.back()[0].toString().contains("ReSA p"));
     QCOMPARE(page().scope().system(1).text(), QString("0.05,0.1"));
     page().more().setChecked(false);
+  }
+
+  // A dense model of a folder with a draft model, with a draft head and without a draft.
+  void denseTargetsOfFoldersAreTheCommandsToo() {
+    const Planner& planner = page().planner();
+    test::TinyModel dense;
+    dense.target.attention = AttentionKind::kDense;
+    dense.target.layers = 4;
+    const auto path_of = [&](const char* name) { return folder_.filePath(name).toStdString(); };
+    test::write_tiny_dense_pair(path_of("model"), dense, 3);
+    test::write_tiny_pair(path_of("head"), dense);
+    test::write_tiny_target(path_of("bare"), dense);
+    for (const char* name : {"model", "head", "bare"}) {
+      page().planner().setModel(path_of(name));
+      QTRY_VERIFY_WITH_TIMEOUT(planned() && planner.plan()->basis->model == path_of(name), kWaitMs);
+      QVERIFY(planner.plan()->isDense());
+      QCOMPARE(page().model().currentData().toString().toStdString(), path_of(name));
+      const QString draft = page().draftVocab().currentText();
+      QVERIFY2(std::string(name) == "model"  ? draft == "all tokens, a model of its own"
+               : std::string(name) == "bare" ? draft == "nothing: no draft"
+                                             : draft.endsWith(" tokens"),
+               qPrintable(draft));
+      const QString line = planner.commandLine("plan.json");
+      QVERIFY2(line.contains("--model " + folder_.filePath(name)), qPrintable(line));
+      exports_what_the_command_plans(name);
+      std::set<PrecisionClass> classes;
+      for (const PlanEntry& entry : planner.plan()->chosen.entries) {
+        classes.insert(entry.precision);
+      }
+      QVERIFY(classes.count(PrecisionClass::kStrict) == 1);
+      QVERIFY(classes.count(PrecisionClass::kSparse) == 1);
+      QVERIFY(classes.count(PrecisionClass::kSparseRectified) == 1);
+      QVERIFY(classes.count(PrecisionClass::kReuseOnly) == 0);
+    }
+    page().bandwidth().setValue(20);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner.plan()->isTurned(), kWaitMs);
+    exports_what_the_command_plans("dense-bandwidth");
+    // One that is no model is said, and the plan stays.
+    QSignalSpy said(&page(), &PlannerPage::said);
+    page().planner().setModel(folder_.path().toStdString());
+    QTRY_VERIFY_WITH_TIMEOUT(said.size() == 1, kWaitMs);
+    QVERIFY2(said.back()[0].toString().contains("config.json"),
+             qPrintable(said.back()[0].toString()));
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    QCOMPARE(planner.plan()->basis->model, path_of("bare"));
+    page().planner().setModel({});
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !planner.plan()->isDense(), kWaitMs);
   }
 
   void aTurnedBandwidthAndAMachineOfAFileAreTheCommandsToo() {

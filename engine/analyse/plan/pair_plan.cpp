@@ -12,6 +12,7 @@
 #include "engine/analyse/fit/own_steps.h"
 #include "engine/analyse/fit/pair_steps.h"
 #include "engine/io/formatted.h"
+#include "engine/io/pair_identity.h"
 #include "model/cost/text_spread.h"
 #include "model/words/error.h"
 
@@ -129,6 +130,15 @@ Borrowed parse_borrowed(const std::vector<std::string>& words) {
   }
   if (words.size() > 1 && std::find(words.begin(), words.end(), "none") != words.end()) {
     throw Error(ExitCode::kUsage, "--borrow none leaves nothing to borrow beside it");
+  }
+  return out;
+}
+
+KnownPair identified(const PairShape& shape) {
+  KnownPair out;
+  out.id = shape.kept ? *shape.kept : known_identity(shape.folder);
+  if (out.id->sha256.empty()) {
+    out.remark = "the folder holds no weights, so that no point can be known to be of this pair";
   }
   return out;
 }

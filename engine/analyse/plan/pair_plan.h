@@ -36,6 +36,8 @@ struct KnownPair {
   std::vector<ChainShare> chain_shares;
   LentShares lent_shares;  // of a geometry too
 };
+// Which pair it is; of a folder without weights why nothing can be known of it. REQUIRES: a pair.
+KnownPair identified(const PairShape& shape);
 // What `database` holds of the pair. Throws Error(kBadInput), naming it, where that cannot be read.
 KnownPair known_of(PairEvidence evidence, const std::string& database);
 
