@@ -17,6 +17,7 @@
 #include "kernels/block_keys/params.h"
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
+#include "kernels/common/page_table.h"
 #include "kernels/common/square_sum.h"
 #include "kernels/decode_layers/params.h"
 #include "kernels/draft_levels/params.h"
@@ -228,8 +229,8 @@ struct JointQueries {
 
 // Dense or windowed causal attention of tree nodes: committed keys at positions [first_position, L)
 // and the node's ancestors and itself; a node at position t sees positions > t - window (0: no
-// window). Cache row = position. Keys are reduced in ascending position, in chunks fixed by
-// position.
+// window). Cache row = position, of the sequence. Keys are reduced in ascending position, in chunks
+// fixed by position.
 template <class T>
 struct TreeAttentionParams {
   SelectedTokens selected;  // takes no window; with counts its count is on the device, too
@@ -246,7 +247,8 @@ struct TreeAttentionParams {
   const std::int32_t* parent = nullptr;    // [num_nodes], -1 for a root; parent[i] < i
   const std::int32_t* position = nullptr;  // [num_nodes]
   const T* q = nullptr;                    // [num_queries, H, d]
-  const T* k = nullptr;                    // [>= L, G, d]
+  PageTable pages;                         // of k and v
+  const T* k = nullptr;                    // [>= L, G, d], or [*, G, d] by `pages`
   const T* v = nullptr;
   const T* k_tree = nullptr;  // [num_nodes, G, d]
   const T* v_tree = nullptr;
@@ -275,7 +277,8 @@ struct AttentionWeightsParams {
   std::int64_t query_node = 0;           // the node
   const std::int32_t* parent = nullptr;  // [num_nodes], -1 for the root at position L
   const T* q = nullptr;                  // [H, d]
-  const T* k = nullptr;                  // [>= L, G, d]
+  PageTable pages;                       // of k
+  const T* k = nullptr;                  // [>= L, G, d], or [*, G, d] by `pages`
   const T* k_tree = nullptr;             // [num_nodes, G, d]
   SumOf<T>* weights = nullptr;           // [L + depth + 1], by position
 };
@@ -292,6 +295,7 @@ AttentionWeightsParams<T> weights_of(const TreeAttentionParams<T>& p) {
           .query_node = p.num_queries - 1,
           .parent = p.parent,
           .q = p.q + (p.num_queries - 1) * p.num_heads * p.head_dim,
+          .pages = p.pages,
           .k = p.k,
           .k_tree = p.k_tree,
           .weights = p.weights};

@@ -30,7 +30,7 @@ template <class T>
 const T* key_at(const AttentionWeightsParams<T>& p, const std::vector<std::int32_t>& path,
                 std::int64_t position, std::int64_t g) {
   const bool committed = position < p.context_len;
-  const std::int64_t row = committed ? position : path[at(position - p.context_len)];
+  const std::int64_t row = committed ? p.pages.row(position) : path[at(position - p.context_len)];
   return (committed ? p.k : p.k_tree) + (row * p.num_kv_heads + g) * p.head_dim;
 }
 

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   const bool cached = position < context_len;
   const std::int64_t row =
-      cached ? position : ancestor(p.parent, p.query_node, length - 1 - position);
+      cached ? p.pages.row(position) : ancestor(p.parent, p.query_node, length - 1 - position);
   const T* key = (cached ? p.k : p.k_tree) + (row * p.num_kv_heads + g) * width;
   float sums[kMaxGroupHeads] = {};
   for (int e = 0; e < width; e += kWordElements<T>) {

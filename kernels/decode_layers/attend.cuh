@@ -186,8 +186,8 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
     const int tile = base + unit - (is_value ? tiles : 0);
     copy_box_3d(c.stage(ring.ahead(i / kStageBoxes).place) +
                     static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes),
-                is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.sorted_tiles[tile],
-                c.chosen_full_at);
+                is_value ? &t->v : &t->k, i % kPanels * 64, c.g,
+                row_in_page(c.a.pages[0], c.shared.sorted_tiles[tile]), c.chosen_full_at);
   }
   __syncwarp();
 }

@@ -295,7 +295,8 @@ __device__ __forceinline__ void load_tile(const DecodeCta& c, const DecodeTable*
     const StageCursor at = ring.ahead(box / kStageBoxes);
     barrier_wait(c.empty(at.place), at.parity ^ 1);
     copy_box_3d(c.stage(at.place) + static_cast<std::uint32_t>(box % kStageBoxes * kBoxBytes),
-                is_value ? &t->v : &t->k, i % kPanels * 64, c.g, key, c.chosen_full_at);
+                is_value ? &t->v : &t->k, i % kPanels * 64, c.g, row_in_page(c.a.pages[0], key),
+                c.chosen_full_at);
   }
 }
 

@@ -97,8 +97,8 @@ __device__ __forceinline__ void load_matrix(const DecodeCta& c, StageLoader& rin
 // Keys, then values, of a part's tiles, a piece at a time.
 template <int kD>
 __device__ __forceinline__ void load_part(const DecodeCta& c, StageLoader& ring,
-                                          const PartTiles& part, const CUtensorMap* keys,
-                                          const CUtensorMap* values) {
+                                          const PartTiles& part, const std::int32_t* pages,
+                                          const CUtensorMap* keys, const CUtensorMap* values) {
   constexpr int kPanels = kD / 64;
   constexpr int kPiece = kComputeWarps / kPanels;
 #pragma unroll 1
@@ -112,7 +112,7 @@ __device__ __forceinline__ void load_part(const DecodeCta& c, StageLoader& ring,
                   const bool is_value = unit >= tiles;
                   const int tile = base + unit - (is_value ? tiles : 0);
                   copy_box_3d(to, is_value ? values : keys, (i + box) % kPanels * 64, c.g,
-                              part.first + tile * part.apart, full);
+                              row_in_page(pages, part.first + tile * part.apart), full);
                 });
     }
   }
@@ -132,7 +132,7 @@ __device__ __forceinline__ void load_parts(const DecodeCta& c, StageLoader& ring
       load_part<kD>(c, ring,
                     span ? PartTiles::of_span(at, parts.span(i))
                          : PartTiles::of_window(c.a, at, c.index - kSelectedSegments),
-                    span ? &t->k_cmp : &t->k, span ? &t->v_cmp : &t->v);
+                    c.a.pages[span ? 1 : 0], span ? &t->k_cmp : &t->k, span ? &t->v_cmp : &t->v);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/common/element.h"
+#include "kernels/common/page_table.h"
 #include "kernels/common/square_sum.h"
 #include "kernels/common/step_counts.h"
 #include "model/words/llm_shape.h"
@@ -54,6 +55,8 @@ struct DecodeLayersParams {
   std::int64_t tree_compressed = 0;  // 1 if the node completes a compressed token, else 0
   std::int64_t cache_rows = 0;       // that the caches have room for, of tokens and of compressed
   std::int64_t compressed_rows = 0;  // tokens; what lies past L and Lc is finite
+  // Of the caches' rows, of which there are so many then; of L + 1 and Lc + 1 rows.
+  PageTable pages, compressed_pages;
   // [tree_compressed, l]: tokens of that compressed token; c >= 0 is a cache row, -1 the node.
   const std::int32_t* source = nullptr;
   const std::int32_t* block = nullptr;  // [tree_compressed]: its index

@@ -141,6 +141,8 @@ class Parts {
                       .num_tree_compressed = p_->tree_compressed,
                       .num_blocks = p_->context_len / s.nsa.sel_block + 1,
                       .q = query_.data(),
+                      .pages = p_->pages,
+                      .compressed_pages = p_->compressed_pages,
                       .k = layer.k,
                       .v = layer.v,
                       .k_cmp = layer.k_cmp,

@@ -73,6 +73,8 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   a.mean_unit = kSquareSumUnit / static_cast<double>(s.hidden);
   a.eps = static_cast<float>(s.norm_eps);
   a.counts = p.counts;
+  a.pages[0] = p.pages.page;
+  a.pages[1] = p.compressed_pages.page;
   a.context_len = static_cast<int>(p.context_len);
   a.tree_compressed = static_cast<int>(p.tree_compressed);
   a.source = p.source;

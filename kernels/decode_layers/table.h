@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/common/bf16.h"
+#include "kernels/common/page_table.h"
 #include "kernels/common/square_sum.h"
 #include "kernels/common/step_counts.h"
 
@@ -69,6 +70,7 @@ struct DecodeArguments {
   double mean_unit;  // turns a sum of squares into their mean
   float eps;
   const StepCounts* counts;
+  const std::int32_t* pages[2];      // of tokens, compressed tokens: PageTable::page
   int context_len, tree_compressed;  // read if counts is null
   const std::int32_t *source, *block;
   const float *cosine, *sine;

@@ -110,6 +110,7 @@ bool dense_pass_takes(const TreeAttentionParams<T>& p) {
   return std::is_same_v<T, Bf16> && p.dense_pass && p.splits_chain && p.query_node == nullptr &&
          p.num_queries == p.num_nodes && p.window == 0 && p.first_position == 0 &&
          p.selected.token == nullptr && p.joint.x == nullptr && p.weights == nullptr &&
+         p.pages.page == nullptr &&
          takes_dense_pass(p.num_heads, p.num_kv_heads, p.head_dim, p.num_queries, sizeof(T));
 }
 template bool dense_pass_takes<float>(const TreeAttentionParams<float>&);

@@ -80,7 +80,7 @@ class FlashKeys {
       copy_listed(tile, value, slot, barrier);
       return;
     }
-    copy_tile(tile * kTileKeys, value, slot, barrier);
+    copy_tile(row_of(tile * kTileKeys), value, slot, barrier);
   }
   __device__ void look_up_rows(int) const {}
   __device__ const Bf16* row(int tile, int key, bool value) const {
@@ -94,6 +94,12 @@ class FlashKeys {
  protected:
   static constexpr int kPanels = kHeadDim / 64;
 
+  // Of the cache.
+  __device__ int row_of(int token) const { return row_in_page(p_.pages.page, token); }
+  // Whether neighbours from `first` to `last` lie side by side in the cache.
+  __device__ bool together(int first, int last) const {
+    return p_.pages.page == nullptr || first / kPageRows == last / kPageRows;
+  }
   // kTileKeys rows of the cache from that one on.
   __device__ void copy_tile(int row, bool value, std::uint32_t slot, std::uint32_t barrier) const {
     const int panel = static_cast<int>(threadIdx.x) % 32;
@@ -121,14 +127,16 @@ class FlashKeys {
         token_[i] = next_[i];
         const int first = __shfl_sync(0xFFFFFFFFU, token_[i], lane & -kRunRows);
         const int last = __shfl_sync(0xFFFFFFFFU, token_[i], lane | (kRunRows - 1));
-        run_[i] = last - first == kRunRows - 1;  // tokens ascend; -1 lies past the last
+        // Tokens ascend; -1 lies past the last.
+        run_[i] = last - first == kRunRows - 1 && together(first, last);
       }
       const int start = __shfl_sync(0xFFFFFFFFU, token_[0], 0);
-      start_ = __shfl_sync(0xFFFFFFFFU, token_[1], 31) - start == kTileKeys - 1 ? start : -1;
+      const int last = __shfl_sync(0xFFFFFFFFU, token_[1], 31);
+      start_ = last - start == kTileKeys - 1 && together(start, last) ? start : -1;
       look_up(tile + 1);
     }
     if (start_ >= 0) {
-      copy_tile(start_, value, slot, barrier);
+      copy_tile(row_of(start_), value, slot, barrier);
       return;
     }
 #pragma unroll
@@ -141,7 +149,7 @@ class FlashKeys {
 #pragma unroll
       for (int panel = 0; panel < kPanels; ++panel) {
         copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes + (i * 32 + lane) * 128),
-                    map, panel * 64, g_, token_[i], barrier);
+                    map, panel * 64, g_, row_of(token_[i]), barrier);
       }
     }
   }

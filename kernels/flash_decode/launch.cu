@@ -211,10 +211,11 @@ __global__ void __launch_bounds__(kCombineParts* kHeadDim)
 }
 
 CacheMaps cache_maps(const Params& p) {
-  const bool empty = p.context_len == 0;  // a map needs a row, though none is asked for
+  const std::int64_t cached = p.pages.rows(p.context_len);
+  const bool empty = cached == 0;  // a map needs a row, though none is asked for
   const bool listed = p.selected.token != nullptr;
   const auto map = [&](const Bf16* cache, const Bf16* tree, int rows) {
-    return cache_map(empty ? tree : cache, std::max<std::int64_t>(1, p.context_len), p.num_kv_heads,
+    return cache_map(empty ? tree : cache, std::max<std::int64_t>(1, cached), p.num_kv_heads,
                      p.head_dim, rows);
   };
   CacheMaps maps{.k = map(p.k, p.k_tree, kTileKeys), .v = map(p.v, p.v_tree, kTileKeys)};

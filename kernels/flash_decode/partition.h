@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/topk/order_key.h"
+#include "kernels/common/host_device.h"
 
 namespace versieve::kernels {
 

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
       return {};
     }
     const bool committed = i < p.num_compressed;
-    const std::int64_t row = committed ? i : rows[i - p.num_compressed];
+    const std::int64_t row = committed ? p.compressed_pages.row(i) : rows[i - p.num_compressed];
     const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
     return row < 0 ? KeyRow<T>{}
                    : KeyRow<T>{(committed ? p.k_cmp : p.k_cmp_tree) + offset,

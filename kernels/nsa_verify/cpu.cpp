@@ -136,7 +136,8 @@ class NodeAttention {
     const std::int64_t end = std::min(count, (chunk + 1) * kChunkKeys);
     for (std::int64_t i = chunk * kChunkKeys; i < end; ++i) {
       const bool committed = i < p_.num_compressed;
-      const std::int64_t row = committed ? i : work_.cmp_row[at(i - p_.num_compressed)];
+      const std::int64_t row =
+          committed ? p_.compressed_pages.row(i) : work_.cmp_row[at(i - p_.num_compressed)];
       if (row >= 0) {
         const std::int64_t offset = (row * p_.num_kv_heads + g_) * p_.head_dim;
         keys_.add(static_cast<int>(i % kChunkKeys), (committed ? p_.k_cmp : p_.k_cmp_tree) + offset,
@@ -229,7 +230,8 @@ class NodeAttention {
   void stream_tokens(KeyStream<T>& stream, std::int64_t first, std::int64_t last) {
     for (std::int64_t position = first; position <= last; ++position) {
       const bool committed = position < p_.context_len;
-      const std::int64_t row = committed ? position : work_.path[at(position - p_.context_len)];
+      const std::int64_t row =
+          committed ? p_.pages.row(position) : work_.path[at(position - p_.context_len)];
       const std::int64_t offset = (row * p_.num_kv_heads + g_) * p_.head_dim;
       stream.add(position, (committed ? p_.k : p_.k_tree) + offset,
                  (committed ? p_.v : p_.v_tree) + offset);

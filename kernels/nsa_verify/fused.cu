@@ -18,11 +18,11 @@ TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
     return cache_map(cache != nullptr ? cache : p.q, std::max<std::int64_t>(rows, 1),
                      p.num_kv_heads, p.head_dim, kTileKeys);
   };
-  const std::int64_t compressed = compressed_count(p.nsa, p.context_len);
+  const std::int64_t tokens = p.pages.rows(p.context_len);
+  const std::int64_t compressed = p.compressed_pages.rows(compressed_count(p.nsa, p.context_len));
   const std::int64_t nodes = p.num_queries;
   const std::int64_t tree_compressed = p.num_tree_compressed;
-  return {{{map(p.k, p.context_len), map(p.v, p.context_len), map(p.k_tree, nodes),
-            map(p.v_tree, nodes)},
+  return {{{map(p.k, tokens), map(p.v, tokens), map(p.k_tree, nodes), map(p.v_tree, nodes)},
            {map(p.k_cmp, compressed), map(p.v_cmp, compressed), map(p.k_cmp_tree, tree_compressed),
             map(p.v_cmp_tree, tree_compressed)}}};
 }

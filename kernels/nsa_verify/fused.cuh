@@ -106,7 +106,7 @@ struct FusedArguments {
   bool spans_joined;  // the launch that stores spans stores joins: its cut's `joined`
   int max_blocks;     // selection blocks a node can have, a multiple of 4
   const StepCounts* counts;
-  const Bf16 *q, *k, *v, *k_cmp, *v_cmp, *k_tree, *v_tree, *k_cmp_tree, *v_cmp_tree, *gates;
+  const Bf16 *q, *k_tree, *v_tree, *k_cmp_tree, *v_cmp_tree, *gates;
   const std::int32_t *parent, *position, *owner;
   const std::int32_t* chosen;  // [N, G, n]: the blocks that are attended
   Bf16* out;
@@ -125,11 +125,18 @@ struct FusedArguments {
   // Rows of the maps that come before those of the call: [tokens, compressed tokens][committed, the
   // tree's].
   int first_row[2][2];
+  // Of the committed rows, [tokens, compressed tokens]: PageTable::page.
+  const std::int32_t* pages[2];
   unsigned* counters;      // [G, tiles, 2]: CTAs that arrived, and that finished
   int blocks;              // CTAs of the call
   float2* segment_states;  // [N, H, 8]
   float* segment_outs;     // [N, H, 8, 64 or 128]
 
+  // Where a tile of the committed rows begins whose first key that is; no tile goes on in another
+  // page with keys that anybody sees.
+  __device__ __forceinline__ int row_of(bool compressed, int first) const {
+    return row_in_page(pages[compressed ? 1 : 0], first);
+  }
   // Compressed tokens that end within the first `tokens` tokens.
   __device__ int compressed_of(int tokens) const {
     return tokens >= cmp_block ? ((tokens - cmp_block) >> stride_bits) + 1 : 0;

@@ -82,11 +82,9 @@ inline FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, char* base, u
   a.max_blocks = 4 * a.max_slices;
   a.four = four_of(p.nsa);
   a.counts = p.counts;
+  a.pages[0] = p.pages.page;
+  a.pages[1] = p.compressed_pages.page;
   a.q = p.q;
-  a.k = p.k;
-  a.v = p.v;
-  a.k_cmp = p.k_cmp;
-  a.v_cmp = p.v_cmp;
   a.k_tree = p.k_tree;
   a.v_tree = p.v_tree;
   a.k_cmp_tree = p.k_cmp_tree;

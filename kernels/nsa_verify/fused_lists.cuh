@@ -19,11 +19,13 @@ __device__ inline unsigned slice_bits(int slice, int low, int high) {
 }
 
 // A shared tile's entry and its units, `at` entries and 2 `at` units behind `to`.
-__device__ __forceinline__ void put_shared(const TileList& list, ListLength to, int at,
+__device__ __forceinline__ void put_shared(const FusedArguments& a, bool compressed,
+                                           const TileList& list, ListLength to, int at,
                                            const Entry& entry) {
+  const int row = a.row_of(compressed, entry.first);
   list.entries[to.entries + at] = entry;
-  list.units[to.units + at * 2] = unit_word(entry.first, false, false);
-  list.units[to.units + at * 2 + 1] = unit_word(entry.first, false, true);
+  list.units[to.units + at * 2] = unit_word(row, false, false);
+  list.units[to.units + at * 2 + 1] = unit_word(row, false, true);
 }
 
 // Behind the last unit: the list is there, for those who work and for those who feed. There is
@@ -84,7 +86,7 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
 #pragma unroll 1
       for (int values = 0; values < 2; ++values) {
         if (back) {
-          *to++ = unit_word(e.first, false, values != 0);
+          *to++ = unit_word(t.a.row_of(from.compressed, e.first), false, values != 0);
         }
 #pragma unroll 1
         for (int box = 0; box < from.tree_boxes; ++box) {
@@ -242,7 +244,7 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
       for (int part = 0; part < parts; ++part) {
         const int first = block * block_size + part * kTileKeys;
         const int end_key = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
-        put_shared(list, length, place * parts + part,
+        put_shared(a, false, list, length, place * parts + part,
                    {first, static_cast<std::int8_t>(max(end_key - first, 0)), -1,
                     static_cast<std::int16_t>(segment_place), owners});
       }
@@ -312,7 +314,7 @@ __device__ __forceinline__ void list_window(const Queries& t, const Team& team, 
 #pragma unroll 1
     for (int i = t.lane; i < chunks; i += 32) {
       const int first = (chunk + i * kWindowSegments) * kTileKeys;
-      put_shared(list, length, i,
+      put_shared(t.a, false, list, length, i,
                  {first, static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)), -1,
                   static_cast<std::int16_t>(segment), 0xFFFFFFFFU});
     }
@@ -344,7 +346,7 @@ __device__ __forceinline__ void list_compressed(const Queries& t, const Team& te
 #pragma unroll 1
   for (int i = t.lane; i < count; i += 32) {
     const int first = (begin + i) * kTileKeys;
-    put_shared(list, {}, i,
+    put_shared(t.a, true, list, {}, i,
                {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), -1,
                 static_cast<std::int16_t>(span_of(first)), 0xFFFFFFFFU});
   }

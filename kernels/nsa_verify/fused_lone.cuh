@@ -13,6 +13,12 @@
 
 namespace versieve::kernels {
 
+// A tile: its first key, and the row of the caches in which that lies.
+struct LoneTile {
+  std::int32_t first, row;
+};
+static_assert(sizeof(LoneTile) <= sizeof(Entry));  // which the cut counts
+
 // What a warp knows of the node; has the names that Queries has.
 struct Lone {
   const FusedArguments& a;
@@ -26,6 +32,9 @@ struct Lone {
   __device__ bool has_row(int row) const { return row < a.group_heads; }
   __device__ int row_index(int, int head) const { return g * a.group_heads + head; }
   __device__ int compressed_of(int tokens) const { return a.compressed_of(tokens); }
+  __device__ __forceinline__ LoneTile tile_at(bool compressed, int first) const {
+    return {first, a.row_of(compressed, first)};
+  }
   // After the wait for what wrote the counts.
   __device__ __forceinline__ void locate() {
     const bool counted = a.counts != nullptr;
@@ -36,10 +45,10 @@ struct Lone {
   }
 };
 
-// Tiles of one kind that a warp runs through: first keys in shared memory, ascending.
+// Tiles of one kind that a warp runs through, ascending, in shared memory.
 struct LoneList {
   bool compressed;
-  std::int32_t* first;
+  LoneTile* tile;
   int count;
   int chunk;  // keys of a tile, unless `end` comes first
   int end;    // keys that there are
@@ -51,31 +60,31 @@ struct LoneList {
 
 // One tile of whatever lies in shared memory, copied by nobody: the loop's instructions are fetched
 // while the warp waits for other launches. Leaves no part.
-__device__ __forceinline__ LoneList lone_rehearsal(bool compressed, std::int32_t* first) {
+__device__ __forceinline__ LoneList lone_rehearsal(bool compressed, LoneTile* tile) {
   if (threadIdx.x % 32 == 0) {
-    first[0] = 0;
+    tile[0] = {0, 0};
   }
-  return {compressed, first, 1, kTileKeys, kTileKeys, 0, -1, 0, 0, true};
+  return {compressed, tile, 1, kTileKeys, kTileKeys, 0, -1, 0, 0, true};
 }
 
 // Compressed tokens of spans [from, to).
-__device__ __forceinline__ LoneList lone_spans(const Lone& t, int rank, std::int32_t* first) {
+__device__ __forceinline__ LoneList lone_spans(const Lone& t, int rank, LoneTile* tile) {
   const int from = first_span(rank, t.a.cut.ranks, t.seen);
   const int to = first_span(rank + 1, t.a.cut.ranks, t.seen);
   const int there = t.own_compressed >= 0 ? t.own_compressed + 1 : t.compressed_of(t.position);
-  LoneList list{true, first, 0, kTileKeys, min(span_start(to), there), 0, t.own_compressed,
+  LoneList list{true, tile, 0, kTileKeys, min(span_start(to), there), 0, t.own_compressed,
                 from, to};
   const int begin = span_start(from);
   list.count = max((list.end - begin + kTileKeys - 1) / kTileKeys, 0);
 #pragma unroll 1
   for (int i = t.lane; i < list.count; i += 32) {
-    first[i] = begin + i * kTileKeys;
+    tile[i] = t.tile_at(true, begin + i * kTileKeys);
   }
   return list;
 }
 
 // Chunks of the window whose number is `segment` modulo the window segments; without a window none.
-__device__ __forceinline__ LoneList lone_window(const Lone& t, int segment, std::int32_t* first) {
+__device__ __forceinline__ LoneList lone_window(const Lone& t, int segment, LoneTile* tile) {
   const int low = max(t.position - t.a.window + 1, 0);
   int chunk = low / kTileKeys;
   chunk += (chunk + segment) % kWindowSegments;
@@ -84,13 +93,13 @@ __device__ __forceinline__ LoneList lone_window(const Lone& t, int segment, std:
   const int count = t.a.window > 0 ? max((chunks + kWindowSegments - 1) / kWindowSegments, 0) : 0;
 #pragma unroll 1
   for (int i = t.lane; i < count; i += 32) {
-    first[i] = (chunk + i * kWindowSegments) * kTileKeys;
+    tile[i] = t.tile_at(false, (chunk + i * kWindowSegments) * kTileKeys);
   }
-  return {false, first, count, kTileKeys, t.position + 1, low, t.position, part, part + 1};
+  return {false, tile, count, kTileKeys, t.position + 1, low, t.position, part, part + 1};
 }
 
 // The node's blocks (ascending, then -1) whose number is `segment` modulo the selected segments.
-__device__ __forceinline__ LoneList lone_selected(const Lone& t, int segment, std::int32_t* first) {
+__device__ __forceinline__ LoneList lone_selected(const Lone& t, int segment, LoneTile* tile) {
   const FusedArguments& a = t.a;
   const int size = 1 << a.block_bits;
   const int each = (size + kTileKeys - 1) / kTileKeys;
@@ -105,13 +114,13 @@ __device__ __forceinline__ LoneList lone_selected(const Lone& t, int segment, st
     if (here) {
       const int place = (count + __popc(found & ((1U << t.lane) - 1U))) * each;
 #pragma unroll 1
-      for (int tile = 0; tile < each; ++tile) {
-        first[place + tile] = block * size + tile * kTileKeys;
+      for (int of_block = 0; of_block < each; ++of_block) {
+        tile[place + of_block] = t.tile_at(false, block * size + of_block * kTileKeys);
       }
     }
     count += __popc(found);
   }
-  return {false, first,      count * each, min(size, kTileKeys), t.position + 1,
+  return {false, tile,       count * each, min(size, kTileKeys), t.position + 1,
           0,     t.position, segment,      segment + 1};
 }
 
@@ -165,7 +174,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
           copy_box_3d(ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes +
                                                                  panel * kTileKeys * 128),
                       (next & 1) != 0 ? values : keys, panel * 64, t.g,
-                      first_row + list.first[next / 2], full);
+                      first_row + list.tile[next / 2].row, full);
         }
       }
       ++next;
@@ -195,7 +204,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
 #pragma unroll 1
   for (int i = 0; i <= list.count; ++i) {
     if (list.compressed || i == list.count) {
-      const int until = i == list.count ? list.end_part : span_of(list.first[i]);
+      const int until = i == list.count ? list.end_part : span_of(list.tile[i].first);
 #pragma unroll 1
       for (; list.part < until; ++list.part) {
         gather_sums(rows);
@@ -205,7 +214,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
     if (i == list.count) {
       break;
     }
-    const int first = list.first[i];
+    const int first = list.tile[i].first;
     const int count = min(list.chunk, list.end - first);
     const int own_at = list.own >= first && list.own < first + count ? list.own - first : -1;
     float s[kTileKeys / 8][4];
@@ -266,9 +275,10 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 
   Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
   prefetch_map(&maps.of[1][0]);
   prefetch_map(&maps.of[1][1]);
+  prefetch_pages(a);
   const WorkMemory<kD> memory(a.cut, warp, shared);
   const Ring ring = lone_ring(memory, a.cut);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  LoneTile* const tiles = reinterpret_cast<LoneTile*>(memory.entries);
   const int rank = share * a.cut.slots + warp;
   const RowPlaces queries(t);
   Rows<kD, kHalves> rows{};
@@ -278,7 +288,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 
     const bool real = pass == 1;
     LoneList list{};
     if (!real) {
-      list = lone_rehearsal(true, first);
+      list = lone_rehearsal(true, tiles);
     } else {
       wait_for_predecessors();
       release_successors();
@@ -287,7 +297,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 
       if (rank >= a.cut.ranks) {
         break;
       }
-      list = lone_spans(t, rank, first);
+      list = lone_spans(t, rank, tiles);
     }
     __syncwarp();
     run_lone(t, maps, list, ring, at, rows, KeepWeights(t, real));
@@ -320,9 +330,10 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 
   const bool selected = segment >= 0 && segment < kSelectedSegments;
   prefetch_map(&maps.of[segment < 0 ? 1 : 0][0]);
   prefetch_map(&maps.of[segment < 0 ? 1 : 0][1]);
+  prefetch_pages(a);
   const WorkMemory<kD> memory(a.cut, warp, shared);
   const Ring ring = lone_ring(memory, a.cut);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  LoneTile* const tiles = reinterpret_cast<LoneTile*>(memory.entries);
   const RowPlaces queries(t);
   Rows<kD, kHalves> rows{};
   Cursor at{0, 0};
@@ -330,7 +341,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 
   for (int pass = 0; pass < 2; ++pass) {
     LoneList list{};
     if (pass == 0) {
-      list = lone_rehearsal(false, first);
+      list = lone_rehearsal(false, tiles);
     } else {
       if constexpr (kReuse) {
         wait_for_predecessors();
@@ -342,14 +353,14 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? Calls::kLoneCtas : 
         break;
       }
       if (kReuse && segment < 0) {
-        list = lone_spans(t, part, first);
+        list = lone_spans(t, part, tiles);
       } else if (selected) {
         if constexpr (!kReuse) {
           wait_for_predecessors();
         }
-        list = lone_selected(t, segment, first);
+        list = lone_selected(t, segment, tiles);
       } else {
-        list = lone_window(t, segment - kSelectedSegments, first);
+        list = lone_window(t, segment - kSelectedSegments, tiles);
       }
     }
     __syncwarp();

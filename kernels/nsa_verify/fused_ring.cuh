@@ -58,11 +58,13 @@ struct Cursor {
 
 // Where the keys of a list's tail lie.
 struct TileSource {
+  bool compressed;
   int committed;   // rows of the cache
   int tree_boxes;  // units of keys (or of values) that hold all rows of the tree
 
-  __device__ __forceinline__ TileSource(const Queries& t, bool compressed)
-      : committed(compressed ? t.committed : t.context_len),
+  __device__ __forceinline__ TileSource(const Queries& t, bool of_compressed)
+      : compressed(of_compressed),
+        committed(compressed ? t.committed : t.context_len),
         tree_boxes(((compressed ? t.tree_compressed : t.a.nodes) + kTileKeys - 1) / kTileKeys) {}
   // Units of keys of a tail entry: those rows of its slice that are committed, then the tree.
   __device__ __forceinline__ bool reaches_back(int first) const { return first < committed; }

@@ -4,15 +4,32 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused.cuh"
+#include "kernels/ptx/global_memory.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 
 namespace versieve::kernels {
+
+// Brings tables of pages into the first-level cache before lists look rows up: two warps.
+__device__ __forceinline__ void prefetch_pages(const FusedArguments& a) {
+  constexpr int kLine = 32;  // pages of a cache line
+  const bool compressed = threadIdx.x >= 32;
+  const std::int32_t* const page = a.pages[compressed ? 1 : 0];
+  if (page == nullptr || threadIdx.x >= 64) {
+    return;
+  }
+  const int rows = compressed ? a.compressed_of(a.context_len) : a.context_len;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) % 32 * kLine; i <= rows / kPageRows; i += 32 * kLine) {
+    prefetch_l1(page + i);
+  }
+}
 
 // Reads the counts and lays out the tables in `memory` (8-byte aligned). `ready`: the barrier
 // that signals when all of them are filled.
 __device__ __forceinline__ void place_tables(Queries& t, std::int32_t* memory,
                                              std::uint32_t ready) {
   const FusedArguments& a = t.a;
+  prefetch_pages(a);
   t.context_len = a.counts != nullptr ? a.counts->context_len : a.context_len;
   t.tree_compressed = a.counts != nullptr ? a.counts->tree_compressed : a.tree_compressed;
   t.committed = t.compressed_of(t.context_len);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/common/element.h"
+#include "kernels/common/page_table.h"
 #include "kernels/common/step_counts.h"
 #include "kernels/topk/params.h"
 #include "model/words/llm_shape.h"
@@ -40,10 +41,12 @@ struct NsaVerifyParams {
   std::int64_t num_tree_compressed = 0;  // E
   std::int64_t num_blocks = 0;           // S = max position / B + 1
 
-  const T* q = nullptr;                    // [N, H, d]
-  const T* k = nullptr;                    // [L, G, d]
+  const T* q = nullptr;  // [N, H, d]
+  // Of k and v, and of k_cmp and v_cmp: where they come in pages, of buffers that hold others' too.
+  PageTable pages, compressed_pages;
+  const T* k = nullptr;                    // [L, G, d], or [*, G, d] by `pages`
   const T* v = nullptr;                    // [L, G, d]
-  const T* k_cmp = nullptr;                // [Lc, G, d]
+  const T* k_cmp = nullptr;                // [Lc, G, d], or by `compressed_pages`
   const T* v_cmp = nullptr;                // [Lc, G, d]
   const T* k_tree = nullptr;               // [N, G, d], row i belongs to node i
   const T* v_tree = nullptr;               // [N, G, d]

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
         return {};
       }
       const bool committed = position < p.context_len;
-      const std::int64_t row = committed ? position : ancestors[t - position];
+      const std::int64_t row = committed ? p.pages.row(position) : ancestors[t - position];
       const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
       return {(committed ? p.k : p.k_tree) + offset, (committed ? p.v : p.v_tree) + offset};
     };

@@ -24,6 +24,11 @@ __device__ inline void prefetch_l2(const void* at) {
   asm volatile("prefetch.global.L2 [%0];\n" ::"l"(at));
 }
 
+// The same into the first-level cache, where lines of read-only memory are looked up.
+__device__ inline void prefetch_l1(const void* at) {
+  asm volatile("prefetch.global.L1 [%0];\n" ::"l"(at));
+}
+
 // The word as other SMs see it; orders nothing.
 __device__ __forceinline__ unsigned load_relaxed(const unsigned* at) {
   unsigned x;

@@ -6,12 +6,7 @@
 #include <cstdint>
 
 #include "kernels/common/bf16.h"
-
-#ifdef __CUDACC__
-#define VERSIEVE_HOST_DEVICE __host__ __device__
-#else
-#define VERSIEVE_HOST_DEVICE
-#endif
+#include "kernels/common/host_device.h"
 
 namespace versieve::kernels {
 

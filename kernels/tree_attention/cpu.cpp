@@ -48,7 +48,7 @@ void stream_keys(const TreeAttentionParams<T>& p, std::int64_t node, std::int64_
   const std::int64_t oldest = p.window > 0 ? t - p.window + 1 : 0;
   const std::int64_t width = p.num_kv_heads * p.head_dim;
   const auto add = [&](std::int64_t position) {
-    const std::int64_t offset = position * width + g * p.head_dim;
+    const std::int64_t offset = p.pages.row(position) * width + g * p.head_dim;
     stream.add(position, p.k + offset, p.v + offset);
   };
   if (p.selected.token == nullptr) {

@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
     const bool committed = position < context_len;
     int row = position;
     if (committed) {
-      row = position < first_position ? -1 : position;
+      row = position < first_position ? -1 : row_in_page(p.pages.page, position);
     } else {
       row = t - position < tree_tokens ? ancestors[t - position] : -1;
     }
@@ -182,7 +182,8 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
       return {};
     }
     const bool committed = place < count;
-    const std::int64_t row = committed ? list[place] : ancestors[count + path - 1 - place];
+    const std::int64_t row =
+        committed ? p.pages.row(list[place]) : ancestors[count + path - 1 - place];
     const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
     return {(committed ? p.k : p.k_tree) + offset, (committed ? p.v : p.v_tree) + offset};
   };
