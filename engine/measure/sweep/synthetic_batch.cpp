@@ -69,7 +69,11 @@ SyntheticBatch<T>::SyntheticBatch(kernels::Ops<T>& ops, const LlmShape& shape, b
 template <class T>
 std::string SyntheticBatch<T>::make_session(const BatchAsked& asked) {
   const std::int64_t requests = std::ssize(asked.contexts);
-  SessionOptions options{.concurrency = requests, .drafts_by_rank = true, .records = records_};
+  // Pages lie scattered, as a server's do after a while.
+  SessionOptions options{.concurrency = requests,
+                         .shuffled_pages = seed_ + 3,
+                         .drafts_by_rank = true,
+                         .records = records_};
   std::vector<BatchRequest> all;
   std::int64_t pages = 0;
   for (const std::int64_t context : asked.contexts) {
@@ -79,7 +83,7 @@ std::string SyntheticBatch<T>::make_session(const BatchAsked& asked) {
   try {
     const MemoryPlan memory =
         plan_memory<T>(*ops_, on_gpu_, shape_, &draft_shape_, nullptr, all, options, std::nullopt);
-    if (memory.pages < pages) {
+    if (memory.pages < pages || memory.concurrency < requests) {
       return "keys and values of " + std::to_string(requests) +
              " requests do not fit into this machine's memory";
     }
@@ -142,25 +146,31 @@ void SyntheticBatch<T>::step() {
 template <class T>
 void SyntheticBatch<T>::copy_context(const KvCache<T>& from, KvCache<T>& to, std::int64_t tokens) {
   to.set_length(tokens);
-  const auto copy = [&](const T* source, T* destination, std::int64_t source_stride,
-                        std::int64_t stride, std::int64_t rows) {
-    if (source != nullptr && rows > 0) {
+  const std::int64_t width = shape_.kv_width();
+  const auto copy = [&](const T* rows, T* copies, const PagedRows& source,
+                        const PagedRows& destination, std::int64_t layer_rows, std::int64_t count) {
+    for (std::int64_t at = 0; rows != nullptr && at < count;) {
+      const std::int64_t side_by_side = std::min(source.run(at, count), destination.run(at, count));
       ops_->copy_rows({.rows = shape_.layers,
-                       .width = rows * shape_.kv_width(),
-                       .src_stride = source_stride * shape_.kv_width(),
-                       .dst_stride = stride * shape_.kv_width(),
-                       .src = source,
-                       .dst = destination,
+                       .width = side_by_side * width,
+                       .src_stride = layer_rows * width,
+                       .dst_stride = layer_rows * width,
+                       .src = rows + source.row(at) * width,
+                       .dst = copies + destination.row(at) * width,
                        .term = TrafficTerm::kKvAppend});
+      at += side_by_side;
     }
   };
   const KvRows<T>& a = from.rows();
   const KvRows<T>& b = to.rows();
-  copy(a.k, b.k, a.layer_rows, b.layer_rows, tokens);
-  copy(a.v, b.v, a.layer_rows, b.layer_rows, tokens);
-  copy(a.k_raw, b.k_raw, a.layer_rows, b.layer_rows, tokens);
-  copy(a.k_cmp, b.k_cmp, a.cmp_layer_rows, b.cmp_layer_rows, to.compressed_length());
-  copy(a.v_cmp, b.v_cmp, a.cmp_layer_rows, b.cmp_layer_rows, to.compressed_length());
+  const std::int64_t compressed = to.compressed_length();
+  VERSIEVE_ASSERT(a.layer_rows == b.layer_rows && a.cmp_layer_rows == b.cmp_layer_rows,
+                  "caches of one pool");
+  copy(a.k, b.k, a.paged, b.paged, a.layer_rows, tokens);
+  copy(a.v, b.v, a.paged, b.paged, a.layer_rows, tokens);
+  copy(a.k_raw, b.k_raw, a.paged, b.paged, a.layer_rows, tokens);
+  copy(a.k_cmp, b.k_cmp, a.cmp_paged, b.cmp_paged, a.cmp_layer_rows, compressed);
+  copy(a.v_cmp, b.v_cmp, a.cmp_paged, b.cmp_paged, a.cmp_layer_rows, compressed);
 }
 
 template class SyntheticBatch<double>;

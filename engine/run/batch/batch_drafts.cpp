@@ -38,11 +38,11 @@ void BatchSession<T>::begin_drafting(Running& run) {
     run.chain_logits = {*ops_,
                         std::vector<T>(static_cast<std::size_t>(count), never_proposed<T>())};
   }
-  if (draft_ != nullptr) {  // as far back as the first step will look
-    run.entries.from = std::max<std::int64_t>(run.prompt_tokens() - draft_->shape().window + 1, 1);
+  if (draft_ != nullptr) {
+    run.entries.from = first_entry(run.request);
   }
   if (draft_pool_) {
-    run.draft_context.emplace(DraftContext<T>{draft_pool_->cache_in(run.pages), {}});
+    run.draft_context.emplace(DraftContext<T>{draft_pool_->cache_in(run.draft_pages), {}});
     run.text = run.request.prompt;
   }
   if (run.request.plan) {
@@ -100,13 +100,20 @@ bool BatchSession<T>::drafts(const Running& run) const {
          drafts_at(draft_positions(), std::max(run.prompt_tokens(), run.cache.length()));
 }
 
+// Of a prompt whose request ended with it: others may share its pages.
+template <class T>
+bool BatchSession<T>::leaves_entries(const Part& part) const {
+  return draft_ != nullptr && part.is_prompt() && part.run->over &&
+         needs_entries(part.run->request);
+}
+
 // The entries that follow a part's tokens; of a prompt those that are kept.
 template <class T>
 typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
                                                             std::size_t index) const {
   const Running& run = *part.run;
   typename Draft<T>::BatchEntries entries{
-      .cache_row = run.pages.first * kPageTokens, .token = {}, .rows = {}};
+      .page = run.pages.tokens, .table = run.cache.pages(), .token = {}, .rows = {}};
   const std::int64_t row = target_->first_row(index);
   if (!part.is_prompt()) {
     entries.first = run.cache.length() - static_cast<std::int64_t>(part.path.size()) + 1;
@@ -125,7 +132,7 @@ typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
       }
     }
   }
-  if (!run.reads_prompt() && run.request.options.strategy.draft.speculates()) {
+  if (!run.over && !run.reads_prompt() && run.request.options.strategy.draft.speculates()) {
     entries.slots = draft_slots(run.request.options.strategy.draft);
   }
   return entries;
@@ -234,7 +241,7 @@ void BatchSession<T>::draft_next() {
       run.drafted = false;
       choose_tuple(run);
     }
-    if (trees_ && drafts(run)) {
+    if (trees_ && (drafts(run) || leaves_entries(parts_[i]))) {
       drafting.push_back(i);
     }
   }
@@ -248,16 +255,19 @@ void BatchSession<T>::draft_next() {
 template void BatchSession<double>::begin_drafting(Running&);
 template void BatchSession<double>::learn(Running&, std::int64_t);
 template bool BatchSession<double>::drafts(const Running&) const;
+template std::int64_t BatchSession<double>::draft_positions() const;
 template double* BatchSession<double>::chain_logits(const Running&) const;
 template void BatchSession<double>::draft_next();
 template void BatchSession<float>::begin_drafting(Running&);
 template void BatchSession<float>::learn(Running&, std::int64_t);
 template bool BatchSession<float>::drafts(const Running&) const;
+template std::int64_t BatchSession<float>::draft_positions() const;
 template float* BatchSession<float>::chain_logits(const Running&) const;
 template void BatchSession<float>::draft_next();
 template void BatchSession<Bf16>::begin_drafting(Running&);
 template void BatchSession<Bf16>::learn(Running&, std::int64_t);
 template bool BatchSession<Bf16>::drafts(const Running&) const;
+template std::int64_t BatchSession<Bf16>::draft_positions() const;
 template Bf16* BatchSession<Bf16>::chain_logits(const Running&) const;
 template void BatchSession<Bf16>::draft_next();
 

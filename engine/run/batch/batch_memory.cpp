@@ -67,22 +67,29 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
                        const DraftShape* draft, const LlmShape* draft_model,
                        std::span<const BatchRequest> requests, const SessionOptions& options,
                        std::optional<std::int64_t> given) {
-  MemoryPlan plan{
-      .page_bytes = KvPool<T>::page_bytes(shape, draft) +
-                    (draft_model == nullptr ? 0 : KvPool<T>::page_bytes(*draft_model, nullptr)),
-      .step_bytes = step_bytes<T>(shape, draft, draft_model, requests, options)};
-  const std::int64_t room = given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes;
+  MemoryPlan plan{.own_page_bytes = KvPool<T>::page_bytes(shape, draft),
+                  .step_bytes = step_bytes<T>(shape, draft, draft_model, requests, options)};
+  plan.page_bytes = plan.own_page_bytes +
+                    (draft_model == nullptr ? 0 : KvPool<T>::page_bytes(*draft_model, nullptr));
   std::vector<std::int64_t> needed;
   for (const BatchRequest& request : requests) {
     needed.push_back(BatchSession<T>::pages_needed(shape, request));
   }
   const std::int64_t most = *std::max_element(needed.begin(), needed.end());
+  plan.sequence_bytes =
+      KvPool<T>::sequence_bytes(shape, most) +
+      (draft_model == nullptr ? 0 : KvPool<T>::sequence_bytes(*draft_model, most));
+  const std::int64_t all = given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes;
+  plan.concurrency =
+      std::clamp<std::int64_t>((all - most * plan.page_bytes) / plan.sequence_bytes, 1,
+                               std::min<std::int64_t>(options.concurrency, std::ssize(needed)));
+  const std::int64_t room = all - plan.concurrency * plan.sequence_bytes;
   if (most * plan.page_bytes > room) {
     throw Error(ExitCode::kAnswerNo, "a request that may come to hold " +
                                          std::to_string(most * kPageTokens) + " tokens needs " +
-                                         mebibytes(most * plan.page_bytes) +
+                                         mebibytes(most * plan.page_bytes + plan.sequence_bytes) +
                                          " of keys and values, and there is memory for " +
-                                         mebibytes(std::max<std::int64_t>(room, 0)));
+                                         mebibytes(std::max<std::int64_t>(all, 0)));
   }
   std::sort(needed.begin(), needed.end(), std::greater<>());
   needed.resize(std::min(needed.size(), static_cast<std::size_t>(options.concurrency)));

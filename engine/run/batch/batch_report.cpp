@@ -209,7 +209,11 @@ json batch_report_json(const BatchReport& report) {
                 {"commit", report.spent.commit},
                 {"draft", report.spent.draft}}},
               {"kv_pages", report.pages},
-              {"kv_bytes", report.pages * report.page_bytes},
+              {"kv_pages_used", report.most_pages},
+              {"kv_pages_saved", report.most_saved_pages},
+              {"kv_bytes", report.pages * report.page_bytes + report.sequence_bytes},
+              {"kv_bytes_used", report.most_pages * report.own_page_bytes},
+              {"kv_bytes_saved", report.most_saved_pages * report.own_page_bytes},
               {"remarks", report.remarks}};
   if (const std::string reason = report.failure(); !reason.empty()) {
     out["reason"] = reason;
@@ -247,6 +251,10 @@ std::string batch_report_text(const BatchReport& report) {
         formatted("%lld of %lld prompt tokens were not computed again: their prompts begin alike\n",
                   static_cast<long long>(report.shared_tokens()),
                   static_cast<long long>(report.prompt_tokens()));
+    out +=
+        formatted("%.1f MiB of keys and values held at most, %.1f MiB spared by shared pages\n",
+                  static_cast<double>(report.most_pages * report.own_page_bytes) / (1 << 20),
+                  static_cast<double>(report.most_saved_pages * report.own_page_bytes) / (1 << 20));
   }
   const std::string reason = report.failure();
   return reason.empty() ? out : out + reason + "\n";

@@ -244,8 +244,11 @@ SessionOptions count_memory(const BatchRunRequest& request, kernels::Ops<T>& ops
       plan_memory<T>(ops, report.backend == Backend::kCuda, pair.target().shape(), draft,
                      draft_model, requests, options, request.kv_bytes);
   options.pages = memory.pages;
+  options.concurrency = memory.concurrency;
   report.pages = memory.pages;
   report.page_bytes = memory.page_bytes;
+  report.own_page_bytes = memory.own_page_bytes;
+  report.sequence_bytes = memory.concurrency * memory.sequence_bytes;
   return options;
 }
 
@@ -267,6 +270,8 @@ void run_together(const BatchRunRequest& request, const std::vector<BatchPrompt>
   report.seconds = steady_seconds() - begin - arrivals.front();
   report.steps = session.steps();
   report.most_running = session.most_running();
+  report.most_pages = session.most_pages();
+  report.most_saved_pages = session.most_saved_pages();
   report.spent = session.seconds();
   report.played = session.played();
 }

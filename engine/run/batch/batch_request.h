@@ -73,7 +73,8 @@ struct BatchReport {
   double seconds = 0.0;        // from the first arrival to the last token
   std::int64_t steps = 0, most_running = 0;
   SessionSeconds spent;
-  std::int64_t pages = 0, page_bytes = 0;
+  std::int64_t pages = 0, page_bytes = 0, own_page_bytes = 0, sequence_bytes = 0;  // MemoryPlan's
+  std::int64_t most_pages = 0, most_saved_pages = 0;                               // BatchSession's
   std::vector<std::string> remarks;
 
   std::int64_t tokens() const;

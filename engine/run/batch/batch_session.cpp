@@ -46,7 +46,9 @@ BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>*
       draft_(draft),
       draft_model_(draft_model),
       options_(options),
-      pool_(ops, target.shape(), draft == nullptr ? nullptr : &draft->shape(), options.pages),
+      pool_(ops, target.shape(), draft == nullptr ? nullptr : &draft->shape(), options.pages,
+            options.concurrency, options.shuffled_pages),
+      kept_([this](std::int64_t tokens) { return pool_.compressed_pages(tokens); }),
       acceptance_(ops) {
   VERSIEVE_ASSERT(options.concurrency >= 1 && options.prefill_rows >= 1, "a step has rows");
   VERSIEVE_ASSERT(draft == nullptr || draft_model == nullptr, "one draft at most");
@@ -56,7 +58,8 @@ BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>*
     head_drafter_->use({pool_.draft_k(), pool_.draft_v()});
   }
   if (draft_model != nullptr) {
-    draft_pool_.emplace(ops, draft_model->shape(), nullptr, options.pages);
+    draft_pool_.emplace(ops, draft_model->shape(), nullptr, options.pages, options.concurrency,
+                        options.shuffled_pages);
     trees_.emplace(ops, model_drafter_.emplace(ops, *draft_model));
   }
 }
@@ -122,9 +125,10 @@ void BatchSession<T>::submit(std::int64_t id, BatchRequest request, std::optiona
 
 template <class T>
 std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running(
-    std::int64_t id, BatchRequest request, const PageRun& pages, double submitted) {
+    std::int64_t id, BatchRequest request, const PageLists& prefix, double submitted) {
   const LlmShape& shape = target_->shape();
   const std::int64_t limit = token_limit(shape, request);
+  const SequencePages pages = pool_.take(pages_needed(shape, request), prefix);
   auto run = std::make_unique<Running>(Running{.result = {},
                                                .request = std::move(request),
                                                .pages = pages,
@@ -132,6 +136,9 @@ std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running
                                                .verify = {},
                                                .limit = limit,
                                                .tree = {}});
+  if (draft_pool_) {
+    run->draft_pages = draft_pool_->take(draft_pages(run->request));
+  }
   begin_drafting(*run);
   run->result.id = id;
   run->result.submitted = submitted;
@@ -142,39 +149,54 @@ std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running
   return run;
 }
 
+// A draft model reads no further than its own positions.
+template <class T>
+std::int64_t BatchSession<T>::draft_pages(const BatchRequest& request) const {
+  return std::min(pages_needed(target_->shape(), request),
+                  pages_of(draft_model_->shape().max_position + kPageTokens));
+}
+
+template <class T>
+bool BatchSession<T>::has_room(const BatchRequest& request, const PageLists& prefix) const {
+  return pool_.has_room(pages_needed(target_->shape(), request), prefix) &&
+         (!draft_pool_ || draft_pool_->has_room(draft_pages(request)));
+}
+
+template <class T>
+void BatchSession<T>::count_pages() {
+  most_running_ = std::max(most_running_, running());
+  most_pages_ = std::max(most_pages_, pool_.pages().used_pages());
+  most_saved_pages_ = std::max(most_saved_pages_, pool_.pages().saved_pages());
+}
+
 // In the order in which they came: a large request is not passed by smaller ones.
 template <class T>
 void BatchSession<T>::admit() {
   while (!queue_.empty() && running() < options_.concurrency) {
     Waiting& next = queue_.front();
-    const std::optional<PageRun> pages = pool_.pages().try_take(
-        pages_needed(target_->shape(), next.request),
-        [&](const PageRun& place) { return kept_.cost(next.request.prompt, place); });
-    if (!pages) {
+    const Prefix prefix = find_prefix(next.request);
+    if (!has_room(next.request, prefix.pages)) {
       break;
     }
     std::unique_ptr<Running> run =
-        make_running(next.id, std::move(next.request), *pages, next.submitted);
-    if (options_.shares_prefixes) {
-      find_prefix(*run);
-    }
-    kept_.forget(*pages);
+        make_running(next.id, std::move(next.request), prefix.pages, next.submitted);
+    follow(*run, prefix);
+    kept_.forget(run->pages);
     running_.push_back(std::move(run));
     queue_.pop_front();
+    count_pages();
   }
   take_ready_prefixes();
-  most_running_ = std::max(most_running_, running());
 }
 
 template <class T>
 void BatchSession<T>::submit_prefilled(std::int64_t id, BatchRequest request,
                                        const std::function<void(KvCache<T>&)>& fill) {
   VERSIEVE_ASSERT(refusal(request).empty(), "refused requests are not run");
-  const std::optional<PageRun> pages =
-      pool_.pages().try_take(pages_needed(target_->shape(), request));
-  VERSIEVE_ASSERT(pages && running() < options_.concurrency, "there is room for the request");
-  std::unique_ptr<Running> run = make_running(id, std::move(request), *pages, now());
-  kept_.forget(*pages);
+  VERSIEVE_ASSERT(has_room(request, {}) && running() < options_.concurrency,
+                  "there is room for the request");
+  std::unique_ptr<Running> run = make_running(id, std::move(request), {}, now());
+  kept_.forget(run->pages);
   run->holds_prompt = false;
   fill(run->cache);
   VERSIEVE_ASSERT(run->cache.length() + 1 == run->prompt_tokens(),
@@ -184,7 +206,7 @@ void BatchSession<T>::submit_prefilled(std::int64_t id, BatchRequest request,
   run->result.generation.tokens = {run->request.prompt.back()};
   run->tree = NoDraft<T>().propose(0, run->request.prompt.back());
   running_.push_back(std::move(run));
-  most_running_ = std::max(most_running_, running());
+  count_pages();
 }
 
 // Pieces of prompts first, those that end a prompt last of them, then trees: the rows whose logits
@@ -314,8 +336,7 @@ std::vector<FinishedRequest> BatchSession<T>::release_finished() {
   std::vector<FinishedRequest> finished;
   for (const std::unique_ptr<Running>& run : running_) {
     if (run->over) {
-      pool_.pages().give_back(run->pages);
-      keep_prompt(*run);
+      give_back(*run);
       finished.push_back(std::move(run->result));
     }
   }

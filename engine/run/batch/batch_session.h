@@ -68,9 +68,10 @@ struct SessionOptions {
   std::int64_t prefill_rows = 256;  // tokens of prompts that a step takes at most
   // Seconds from any beginning; empty: the machine's steady clock.
   std::function<double()> now;
-  bool shares_prefixes = true;  // FinishedRequest::shared_tokens; false: all are computed
-  bool drafts_by_rank = false;  // DraftSourceOptions::scores_by_rank
-  bool records = true;          // Target::set_records
+  bool shares_prefixes = true;       // FinishedRequest::shared_tokens; false: all are computed
+  std::uint64_t shuffled_pages = 0;  // PageAllocator's; no bit depends on it
+  bool drafts_by_rank = false;       // DraftSourceOptions::scores_by_rank
+  bool records = true;               // Target::set_records
 };
 
 // Where steps' time went, seconds by the host's clock.
@@ -116,6 +117,11 @@ class BatchSession {
   const SessionSeconds& seconds() const { return seconds_; }
   std::int64_t most_running() const { return most_running_; }
   const PlayedTuples& played() const { return played_; }
+  std::int64_t free_pages() const { return pool_.pages().free_pages(); }
+  // At most at once: pages that requests held, and that there would have been more, had none held
+  // another's.
+  std::int64_t most_pages() const { return most_pages_; }
+  std::int64_t most_saved_pages() const { return most_saved_pages_; }
 
   // A running request whose context is there already (synthetic contexts, for timing): `fill`
   // writes the rows of so many tokens. REQUIRES: no refusal, a place and pages are free.
@@ -124,15 +130,25 @@ class BatchSession {
 
  private:
   struct Running;
-  // Of whose prompt so many first pages will be copied once they are read; null: of nobody's.
+  // Who reads its first pages, so many; null: nobody.
   struct Following {
     Running* source = nullptr;
     std::int64_t pages = 0;
   };
+  // Pages of another's prompt that a request may share, and tokens that it then does not compute.
+  struct Spared {
+    std::int64_t pages = 0, tokens = 0;
+  };
+  struct Prefix {
+    Spared spared;
+    Running* source = nullptr;  // who has them, or will
+    const KeptPrompt* kept = nullptr;
+    PageLists pages;
+  };
   struct Running {
     FinishedRequest result;
     BatchRequest request;
-    PageRun pages;
+    SequencePages pages, draft_pages = {};
     KvCache<T> cache;
     std::optional<DraftContext<T>> draft_context = {};  // of a draft model
     std::vector<std::int32_t> text = {};                // that it reads: prompt and answer
@@ -143,7 +159,7 @@ class BatchSession {
     double newest = 0.0;         // when its newest token came
     Following follows;           // until then it waits
     EntryRange entries;          // of the prompt's positions, and of the first token's
-    bool holds_prompt = true;    // the rows are of its prompt's tokens
+    bool holds_prompt = true;    // the rows are of its prompt's tokens, or will be
     bool drafted = false;        // the tree is a draft's, not a root alone
     bool may_draft = false;      // a strategy of it does
     std::unique_ptr<TupleChooser> chooser = {};  // of a plan
@@ -166,17 +182,21 @@ class BatchSession {
     bool ends_prompt() const { return end == run->prompt_tokens(); }
   };
 
-  std::unique_ptr<Running> make_running(std::int64_t id, BatchRequest request, const PageRun& pages,
-                                        double submitted);
+  std::unique_ptr<Running> make_running(std::int64_t id, BatchRequest request,
+                                        const PageLists& prefix, double submitted);
   void admit();
-  void find_prefix(Running& run);  // shared_prefixes.cpp, as those that follow
+  bool has_room(const BatchRequest& request, const PageLists& prefix) const;
+  std::int64_t draft_pages(const BatchRequest& request) const;
+  void count_pages();
+  Prefix find_prefix(const BatchRequest& request);  // shared_prefixes.cpp, as those that follow
+  Spared spared(const BatchRequest& request, std::int64_t common, const EntryRange& entries) const;
+  EntryRange promised(const Running& source, std::int64_t from) const;
+  void follow(Running& run, const Prefix& prefix);
   void take_ready_prefixes();
-  void take_prefix(Running& run, std::int64_t from_page, std::int64_t pages,
-                   const EntryRange& entries);
-  std::int64_t tokens_spared(const Running& run, std::int64_t pages,
-                             const EntryRange& entries) const;
-  void ask_for_entries(Running& source, std::int64_t from);
-  void keep_prompt(Running& run);
+  void take_prefix(Running& run, const PageLists& from);
+  void give_back(Running& run);
+  bool needs_entries(const BatchRequest& request) const;
+  std::int64_t first_entry(const BatchRequest& request) const;
   void plan();
   void verify();
   void accept();
@@ -187,6 +207,7 @@ class BatchSession {
   void learn(Running& run, std::int64_t yield);
   T* chain_logits(const Running& run) const;
   bool drafts(const Running& run) const;
+  bool leaves_entries(const Part& part) const;
   void use_strategy(Running& run, const Strategy& strategy);
   void choose_tuple(Running& run);
   std::int64_t draft_positions() const;
@@ -205,7 +226,7 @@ class BatchSession {
   Target<T>* draft_model_;
   SessionOptions options_;
   KvPool<T> pool_;
-  std::optional<KvPool<T>> draft_pool_;  // of a draft model: the same pages
+  std::optional<KvPool<T>> draft_pool_;  // of a draft model, which shares none
   KeptPrompts kept_;
   AcceptanceBatch<T> acceptance_;
   std::optional<HeadBatchDrafter<T>> head_drafter_;
@@ -221,6 +242,7 @@ class BatchSession {
   std::vector<Part> parts_;                        // of the running step
   std::int64_t steps_ = 0;
   std::int64_t most_running_ = 0;
+  std::int64_t most_pages_ = 0, most_saved_pages_ = 0;
   PlayedTuples played_;
   SessionSeconds seconds_;
 };

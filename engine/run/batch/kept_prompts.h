@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/run/model/kv_pool.h"
@@ -16,7 +18,7 @@ struct EntryRange {
 };
 
 struct KeptPrompt {
-  PageRun pages;  // the prompt's own, whole; those that still hold it
+  PageLists pages;  // the prompt's own, whole, and of compressed tokens that they complete
   std::vector<std::int32_t> prompt;
   EntryRange entries;
 };
@@ -26,24 +28,20 @@ std::int64_t common_pages(std::span<const std::int32_t> one, std::span<const std
 
 class KeptPrompts {
  public:
-  // Its pages were given back. One that holds no page is not kept.
-  void keep(KeptPrompt prompt);
-  // The pages were taken, and will be written: what lies in them is forgotten, and what follows.
-  void forget(const PageRun& taken);
+  // `compressed_pages`: those that so many tokens complete.
+  explicit KeptPrompts(std::function<std::int64_t(std::int64_t)> compressed_pages)
+      : compressed_pages_(std::move(compressed_pages)) {}
 
-  // Whose beginning `prompt`, which has just been given `taken`, may read, and how many pages of
-  // it: the longest. Pages taken count where they hold it in its own place. `from` null: nobody.
-  struct Found {
-    const KeptPrompt* from = nullptr;
-    std::int64_t pages = 0;
-  };
-  Found longest(std::span<const std::int32_t> prompt, const PageRun& taken) const;
-  // Twice the pages that would be forgotten, were these taken for that prompt; one less where it
-  // would find its beginning in place, which saves a copy.
-  std::int64_t cost(std::span<const std::int32_t> prompt, const PageRun& place) const;
+  // One that holds no page is not kept, nor those of which it holds all.
+  void keep(KeptPrompt prompt);
+  // A sequence took the pages that it does not share, and will write them: what lies in them is
+  // forgotten, and what follows.
+  void forget(const SequencePages& taken);
+  std::span<const KeptPrompt> prompts() const { return kept_; }
 
  private:
-  std::vector<KeptPrompt> kept_;  // their pages differ
+  std::function<std::int64_t(std::int64_t)> compressed_pages_;
+  std::vector<KeptPrompt> kept_;
 };
 
 }  // namespace versieve::engine

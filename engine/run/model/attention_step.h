@@ -91,8 +91,6 @@ struct AttentionStep {
   const VerifyOptions& options;
   const StepNodes& nodes;
   const KvCache<T>& cache;
-  // The cache's rows that the nodes' lists count from: those of the sequence, or of all sequences.
-  std::int64_t origin = 0;  // rows before the cache's own
   TreeKvPart<T> tree;
   std::int64_t first_row = 0;         // of the sequence's nodes among the step's
   bool keeps_rows_first = false;      // the cache takes rows of this layer before it is read

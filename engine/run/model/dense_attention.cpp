@@ -20,6 +20,7 @@ kernels::TreeAttentionParams<T> DenseAttention<T>::params_of(const AttentionStep
           .parent = step.nodes.parent,
           .position = step.nodes.position,
           .q = step.q,
+          .pages = step.cache.pages(),
           .k = step.cache.k(layer),
           .v = step.cache.v(layer),
           .k_tree = step.tree.k(layer),

@@ -94,11 +94,12 @@ class Draft {
     T* v = nullptr;
   };
   struct BatchEntries {
-    std::int64_t cache_row = 0;       // of position 0 in the shared memory
-    std::int64_t first = 1;           // position of the oldest new entry
-    std::vector<std::int32_t> token;  // of each entry
-    std::vector<std::int32_t> rows;   // of `captured`
-    std::int64_t slots = 0;           // nodes that step_batch will run; 0: nothing is read out
+    std::span<const std::int32_t> page;  // of its rows in the shared memory
+    kernels::PageTable table;            // the same in memory of the Ops
+    std::int64_t first = 1;              // position of the oldest new entry
+    std::vector<std::int32_t> token;     // of each entry
+    std::vector<std::int32_t> rows;      // of `captured`
+    std::int64_t slots = 0;              // nodes that step_batch will run; 0: nothing is read out
   };
   // logits() then has a row for the newest entry of each sequence that is read out, in order.
   void extend_batch(const SharedEntries& shared, std::span<const BatchEntries> sequences,
@@ -162,7 +163,8 @@ class Draft {
 
   // Those that the last extend_batch read out.
   struct BatchSequence {
-    std::int64_t cache_row = 0;
+    kernels::PageTable table;
+    std::int64_t newest_row = 0;  // of the shared memory
     std::int64_t length = 0;      // entries, position 0 counted
     std::int64_t entry = 0;       // the newest's row in the call
     std::int64_t first_slot = 0;  // its slots' first row in k_tree_ and v_tree_

@@ -53,10 +53,12 @@ void Draft<T>::extend_batch(const SharedEntries& shared, std::span<const BatchEn
     append(row, s.rows);
     for (std::int64_t i = 0; i < count; ++i) {
       position.push_back(static_cast<std::int32_t>(s.first + i));
-      cache_row.push_back(static_cast<std::int32_t>(s.cache_row + s.first + i));
+      cache_row.push_back(
+          static_cast<std::int32_t>(kernels::row_in_page(s.page.data(), s.first + i)));
     }
     if (s.slots > 0) {
-      batch_.push_back({.cache_row = s.cache_row,
+      batch_.push_back({.table = s.table,
+                        .newest_row = cache_row.back(),
                         .length = s.first + count,
                         .entry = static_cast<std::int64_t>(token.size()) - 1,
                         .first_slot = slots,
@@ -105,8 +107,6 @@ void Draft<T>::read_out_batch(const SharedEntries& shared, const std::int32_t* i
   for (std::int64_t i = 0; i < count; ++i) {
     const BatchSequence& s = batch_[static_cast<std::size_t>(i)];
     const std::int64_t newest = s.length - 1;
-    T* const k = shared.k + s.cache_row * kv_width();
-    T* const v = shared.v + s.cache_row * kv_width();
     calls.push_back({.num_heads = shape_.num_heads,
                      .num_kv_heads = shape_.num_kv_heads,
                      .head_dim = shape_.head_dim,
@@ -118,10 +118,11 @@ void Draft<T>::read_out_batch(const SharedEntries& shared, const std::int32_t* i
                      .parent = ints + 4 * rows + count,
                      .position = ints + rows + s.entry,
                      .q = query_.data() + s.entry * q_width(),
-                     .k = k,
-                     .v = v,
-                     .k_tree = k + newest * kv_width(),
-                     .v_tree = v + newest * kv_width(),
+                     .pages = s.table,
+                     .k = shared.k,
+                     .v = shared.v,
+                     .k_tree = shared.k + s.newest_row * kv_width(),
+                     .v_tree = shared.v + s.newest_row * kv_width(),
                      .out = attention_.data() + i * q_width(),
                      .cache_term = TrafficTerm::kDraft});
   }
@@ -178,8 +179,9 @@ void Draft<T>::step_batch(const SharedEntries& shared, std::span<const BatchNode
                      .query_node = next,
                      .parent = next + count,
                      .position = next + count + nodes,
-                     .k = shared.k + s.cache_row * kv_width(),
-                     .v = shared.v + s.cache_row * kv_width(),
+                     .pages = s.table,
+                     .k = shared.k,
+                     .v = shared.v,
                      .k_tree = k_tree_.data() + slot,
                      .v_tree = v_tree_.data() + slot,
                      .out = attention_.data() + at * q_width(),

@@ -128,6 +128,7 @@ void KvCache<T>::append(const TreeRows<T>& rows, std::span<const std::int32_t> n
   const std::int64_t count = static_cast<std::int64_t>(nodes.size());
   const std::int64_t cmp_count = static_cast<std::int64_t>(compressed.size());
   reserve(length_ + count);
+  VERSIEVE_ASSERT(grows_, "rows of a pool are appended together");
   VERSIEVE_ASSERT(
       !sparse_ || compressed_count(nsa_, length_ + count) == compressed_length() + cmp_count,
       "each completed block has its compressed row");

@@ -2,7 +2,7 @@
 // and values by block index, and for families that compress before rotary the raw keys, from which
 // compressed tokens that reach into a draft tree are built. All layers lie in one buffer a kind, so
 // that a commit is one row copy a kind. Rows are only appended: dropping the newest ones is setting
-// the length. The rows are its own, which grow, or pages of a pool that many sequences share
+// the length. The rows are its own, which grow, or lie in pages of a pool that many sequences share
 // (kv_pool.h), which do not.
 #pragma once
 
@@ -28,14 +28,34 @@ struct TreeRows {
   const T* v_cmp = nullptr;
 };
 
-// Where a sequence's rows lie: of each layer `capacity` tokens from `k` on, `layer_rows` rows from
-// one layer to the next; compressed rows likewise. Others' rows may lie before and behind.
+// Pages of 64 rows among which those of a sequence lie, in its order (kernels/common/page_table.h).
+struct PagedRows {
+  std::vector<std::int32_t> page;  // empty: rows lie side by side
+  kernels::PageTable table;        // the same in memory of the Ops
+  // So many first rows are other sequences' too. They are complete, and are not written again.
+  std::int64_t shared_rows = 0;
+
+  std::int64_t row(std::int64_t i) const {
+    return kernels::row_in_page(page.empty() ? nullptr : page.data(), i);
+  }
+  // How many of the rows from `first` on, before `end`, lie side by side.
+  std::int64_t run(std::int64_t first, std::int64_t end) const {
+    std::int64_t last = first;
+    while (last + 1 < end && row(last + 1) == row(last) + 1) {
+      ++last;
+    }
+    return last + 1 - first;
+  }
+};
+
+// Where a sequence's rows lie: of each layer there is room for `capacity` tokens, `layer_rows` rows
+// lie from one layer to the next; compressed rows likewise.
 template <class T>
 struct KvRows {
   std::int64_t capacity = 0, layer_rows = 0;
   std::int64_t cmp_capacity = 0, cmp_layer_rows = 0;
-  std::int64_t first_row = 0, cmp_first_row = 0;  // of the buffers that it is a part of
-  T* k = nullptr;                                 // [layers, layer_rows, G, d]
+  PagedRows paged = {}, cmp_paged = {};
+  T* k = nullptr;  // [layers, layer_rows, G, d]
   T* v = nullptr;
   T* k_raw = nullptr;  // or null
   T* k_cmp = nullptr;  // [layers, cmp_layer_rows, G, d], of NSA, or null
@@ -61,6 +81,7 @@ class KvCache {
   // Declares rows filled by other means (synthetic contexts). REQUIRES: reserved.
   void set_length(std::int64_t length);
   // Appends the tree rows `nodes` and the compressed rows `compressed`, both in order of position.
+  // REQUIRES: the rows are its own (append_rows, kv_pool.h).
   void append(const TreeRows<T>& rows, std::span<const std::int32_t> nodes,
               std::span<const std::int32_t> compressed);
 
@@ -70,6 +91,11 @@ class KvCache {
   T* k_cmp(std::int64_t layer) const { return rows_.k_cmp + layer * rows_.cmp_layer_rows * width_; }
   T* v_cmp(std::int64_t layer) const { return rows_.v_cmp + layer * rows_.cmp_layer_rows * width_; }
   const KvRows<T>& rows() const { return rows_; }
+  // Of k, v and raw keys, of k_cmp and v_cmp.
+  const kernels::PageTable& pages() const { return rows_.paged.table; }
+  const kernels::PageTable& compressed_pages() const { return rows_.cmp_paged.table; }
+  // Of a layer: where a token's row lies.
+  std::int64_t row_of(std::int64_t token) const { return rows_.paged.row(token); }
   bool keeps_raw_keys() const { return keeps_raw_; }
 
  private:

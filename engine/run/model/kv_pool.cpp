@@ -21,95 +21,57 @@ std::int64_t compressed_a_page(const LlmShape& shape) {
   return is_nsa(shape) ? (kPageTokens + stride - 1) / stride : 0;
 }
 
+// Of each sequence beside what its pages complete: one that it does not fill, one whose other part
+// is a sequence's that it shares pages with.
+constexpr std::int64_t kOwnCompressed = 2;
+
+std::int64_t compressed_page_count(const LlmShape& shape, std::int64_t pages,
+                                   std::int64_t sequences) {
+  return is_nsa(shape) ? pages_of(pages * compressed_a_page(shape)) + kOwnCompressed * sequences
+                       : 0;
+}
+
+// Whole cache lines of a table.
+std::int64_t table_lines(std::int64_t pages) {
+  return (pages + 31) / 32 * 32;
+}
+// Of a sequence that takes all it may of a pool of so many pages.
+std::int64_t table_ints(const LlmShape& shape, std::int64_t pages) {
+  const std::int64_t most = std::min(pages, pages_of(shape.max_position + kPageTokens) + 1);
+  return table_lines(most) + table_lines(compressed_page_count(shape, most, 0));
+}
+
 }  // namespace
-
-PageRuns::PageRuns(std::int64_t pages) : pages_(pages) {
-  VERSIEVE_ASSERT(pages >= 1, "a pool has a page");
-  free_.push_back({0, pages});
-}
-
-std::int64_t PageRuns::free_pages() const {
-  std::int64_t count = 0;
-  for (const PageRun& run : free_) {
-    count += run.count;
-  }
-  return count;
-}
-
-// From an end of a free run.
-void PageRuns::take(const PageRun& run) {
-  const auto from = std::find_if(free_.begin(), free_.end(), [&](const PageRun& other) {
-    return other.first <= run.first && run.first + run.count <= other.first + other.count;
-  });
-  VERSIEVE_ASSERT(from != free_.end(), "pages are free before they are taken");
-  from->first += from->first == run.first ? run.count : 0;
-  from->count -= run.count;
-  if (from->count == 0) {
-    free_.erase(from);
-  }
-}
-
-std::optional<PageRun> PageRuns::try_take(std::int64_t count,
-                                          const std::function<std::int64_t(const PageRun&)>& cost) {
-  VERSIEVE_ASSERT(count >= 1, "a sequence has a page");
-  std::optional<PageRun> best;
-  std::int64_t least = 0;
-  for (const PageRun& run : free_) {
-    for (const std::int64_t first : {run.first, run.first + run.count - count}) {
-      const PageRun place{first, count};
-      const std::int64_t asked = run.count >= count && cost ? cost(place) : 0;
-      if (run.count >= count && (!best || asked < least)) {
-        best = place;
-        least = asked;
-      }
-    }
-  }
-  if (best) {
-    take(*best);
-  }
-  return best;
-}
-
-void PageRuns::give_back(const PageRun& run) {
-  auto next = std::find_if(free_.begin(), free_.end(),
-                           [&](const PageRun& other) { return other.first > run.first; });
-  VERSIEVE_ASSERT(next == free_.end() || run.first + run.count <= next->first,
-                  "pages are given back once");
-  next = free_.insert(next, run);
-  if (next + 1 != free_.end() && next->first + next->count == (next + 1)->first) {
-    next->count += (next + 1)->count;
-    free_.erase(next + 1);
-  }
-  if (next != free_.begin()) {
-    const auto before = next - 1;
-    VERSIEVE_ASSERT(before->first + before->count <= next->first, "pages are given back once");
-    if (before->first + before->count == next->first) {
-      before->count += next->count;
-      free_.erase(next);
-    }
-  }
-}
 
 template <class T>
 KvPool<T>::KvPool(kernels::Ops<T>& ops, const LlmShape& shape, const DraftShape* draft,
-                  std::int64_t pages)
-    : ops_(&ops), shape_(shape), pages_(pages), page_compressed_(compressed_a_page(shape)) {
-  const std::int64_t tokens = pages * kPageTokens;
-  const std::int64_t rows = shape.layers * tokens * shape.kv_width();
+                  std::int64_t pages, std::int64_t sequences, std::uint64_t shuffled)
+    : ops_(&ops),
+      shape_(shape),
+      tokens_(pages, shuffled),
+      compressed_(std::max<std::int64_t>(1, compressed_page_count(shape, pages, sequences)),
+                  shuffled) {
+  const std::int64_t rows = shape.layers * pages * kPageTokens * shape.kv_width();
   k_ = Buffer(ops, rows);
   v_ = Buffer(ops, rows);
   if (keeps_raw(shape)) {
     k_raw_ = Buffer(ops, rows);
   }
   if (is_nsa(shape)) {
-    const std::int64_t compressed = shape.layers * pages * page_compressed_ * shape.kv_width();
+    const std::int64_t compressed =
+        shape.layers * compressed_.pages() * kernels::kPageRows * shape.kv_width();
     k_cmp_ = Buffer(ops, compressed);
     v_cmp_ = Buffer(ops, compressed);
   }
   if (draft != nullptr) {
-    draft_width_ = draft->num_kv_heads * draft->head_dim;
-    draft_k_ = Buffer(ops, tokens * draft_width_);
-    draft_v_ = Buffer(ops, tokens * draft_width_);
+    const std::int64_t entries = pages * kPageTokens * draft->num_kv_heads * draft->head_dim;
+    draft_k_ = Buffer(ops, entries);
+    draft_v_ = Buffer(ops, entries);
+  }
+  table_stride_ = table_ints(shape, pages);
+  tables_ = kernels::OpsBuffer<T, std::int32_t>(ops, sequences * table_stride_);
+  for (std::int64_t place = sequences; place-- > 0;) {
+    free_places_.push_back(place);
   }
 }
 
@@ -125,75 +87,142 @@ std::int64_t KvPool<T>::page_bytes(const LlmShape& shape, const DraftShape* draf
 }
 
 template <class T>
-KvCache<T> KvPool<T>::cache_in(const PageRun& run) {
-  const std::int64_t width = shape_.kv_width();
-  const std::int64_t token = run.first * kPageTokens * width;
-  const std::int64_t compressed = run.first * page_compressed_ * width;
-  const auto from = [](const Buffer& buffer, std::int64_t at) {
-    return buffer.data() == nullptr ? nullptr : buffer.data() + at;
-  };
-  return KvCache<T>(*ops_, shape_,
-                    {.capacity = run.count * kPageTokens,
-                     .layer_rows = pages_.pages() * kPageTokens,
-                     .cmp_capacity = run.count * page_compressed_,
-                     .cmp_layer_rows = pages_.pages() * page_compressed_,
-                     .first_row = run.first * kPageTokens,
-                     .cmp_first_row = run.first * page_compressed_,
-                     .k = from(k_, token),
-                     .v = from(v_, token),
-                     .k_raw = from(k_raw_, token),
-                     .k_cmp = from(k_cmp_, compressed),
-                     .v_cmp = from(v_cmp_, compressed)});
+std::int64_t KvPool<T>::sequence_bytes(const LlmShape& shape, std::int64_t pages) {
+  const std::int64_t rows = is_nsa(shape) ? (kOwnCompressed + 1) * kernels::kPageRows : 0;
+  return shape.layers * shape.kv_width() * 2 * rows * static_cast<std::int64_t>(sizeof(T)) +
+         table_ints(shape, pages) * static_cast<std::int64_t>(sizeof(std::int32_t));
 }
 
 template <class T>
-void KvPool<T>::copy_prefix(std::int64_t from, std::int64_t to, std::int64_t tokens) {
-  if (from == to) {
+std::int64_t KvPool<T>::compressed_pages(std::int64_t tokens) const {
+  return is_nsa(shape_) ? pages_of(compressed_count(shape_.nsa, tokens)) : 0;
+}
+
+template <class T>
+PageLists KvPool<T>::prefix_of(const PageLists& pages, std::int64_t count) const {
+  const std::int64_t compressed =
+      is_nsa(shape_) ? compressed_count(shape_.nsa, count * kPageTokens) / kernels::kPageRows : 0;
+  return {{pages.tokens.begin(), pages.tokens.begin() + count},
+          {pages.compressed.begin(), pages.compressed.begin() + compressed}};
+}
+
+template <class T>
+bool KvPool<T>::has_room(std::int64_t pages, const PageLists& prefix) const {
+  const auto room = [](const PageAllocator& of, std::int64_t count,
+                       const std::vector<std::int32_t>& there) {
+    return count - std::ssize(there) <= of.free_pages() - of.free_among(there);
+  };
+  return !free_places_.empty() && room(tokens_, pages, prefix.tokens) &&
+         room(compressed_, compressed_pages(pages * kPageTokens), prefix.compressed);
+}
+
+template <class T>
+SequencePages KvPool<T>::take(std::int64_t pages, const PageLists& prefix) {
+  VERSIEVE_ASSERT(has_room(pages, prefix), "there is room for the sequence");
+  SequencePages out;
+  const auto take = [](PageAllocator& from, std::int64_t count,
+                       const std::vector<std::int32_t>& there) {
+    from.hold(there);
+    std::vector<std::int32_t> all = there;
+    const std::vector<std::int32_t> own = from.take(count - std::ssize(there));
+    all.insert(all.end(), own.begin(), own.end());
+    return all;
+  };
+  out.tokens = take(tokens_, pages, prefix.tokens);
+  out.compressed = take(compressed_, compressed_pages(pages * kPageTokens), prefix.compressed);
+  out.shared = std::ssize(prefix.tokens);
+  out.shared_compressed = std::ssize(prefix.compressed);
+  out.place = free_places_.back();
+  free_places_.pop_back();
+  return out;
+}
+
+template <class T>
+void KvPool<T>::give_back(const SequencePages& pages, std::int64_t remembered) {
+  tokens_.release(pages.tokens, remembered / kPageTokens);
+  compressed_.release(pages.compressed, compressed_pages(remembered / kPageTokens * kPageTokens));
+  free_places_.push_back(pages.place);
+}
+
+template <class T>
+const std::int32_t* KvPool<T>::upload_table(const SequencePages& pages) {
+  const std::int64_t compressed_at = table_lines(std::ssize(pages.tokens));
+  const std::size_t count = static_cast<std::size_t>(compressed_at) + pages.compressed.size();
+  VERSIEVE_ASSERT(static_cast<std::int64_t>(count) <= table_stride_,
+                  "a sequence is no longer than the model's positions");
+  const std::size_t bytes = count * sizeof(std::int32_t);
+  std::int32_t* const block = static_cast<std::int32_t*>(staged_.block(*ops_, bytes));
+  std::fill_n(block, count, 0);
+  std::copy(pages.tokens.begin(), pages.tokens.end(), block);
+  std::copy(pages.compressed.begin(), pages.compressed.end(), block + compressed_at);
+  std::int32_t* const table = tables_.data() + pages.place * table_stride_;
+  staged_.send(table, bytes);
+  return table;
+}
+
+template <class T>
+KvCache<T> KvPool<T>::cache_in(const SequencePages& pages) {
+  const std::int32_t* const table = upload_table(pages);
+  const auto paged = [](const std::vector<std::int32_t>& page, std::int64_t shared,
+                        const std::int32_t* device, const PageAllocator& of) {
+    return PagedRows{.page = page,
+                     .table = {.page = device, .count = of.pages()},
+                     .shared_rows = shared * kernels::kPageRows};
+  };
+  return KvCache<T>(
+      *ops_, shape_,
+      {.capacity = std::ssize(pages.tokens) * kPageTokens,
+       .layer_rows = tokens_.pages() * kPageTokens,
+       .cmp_capacity = std::ssize(pages.compressed) * kernels::kPageRows,
+       .cmp_layer_rows = is_nsa(shape_) ? compressed_.pages() * kernels::kPageRows : 0,
+       .paged = paged(pages.tokens, pages.shared, table, tokens_),
+       .cmp_paged = paged(pages.compressed, pages.shared_compressed,
+                          table + table_lines(std::ssize(pages.tokens)), compressed_),
+       .k = k_.data(),
+       .v = v_.data(),
+       .k_raw = k_raw_.data(),
+       .k_cmp = k_cmp_.data(),
+       .v_cmp = v_cmp_.data()});
+}
+
+template <class T>
+void KvPool<T>::copy_compressed(const PageLists& from, const SequencePages& to,
+                                std::int64_t tokens) {
+  if (!is_nsa(shape_)) {
     return;
   }
-  const auto copy = [&](const Buffer& buffer, std::int64_t layers, std::int64_t page_rows,
-                        std::int64_t rows, std::int64_t width) {
-    if (buffer.data() != nullptr && rows > 0) {
-      const std::int64_t stride = pages_.pages() * page_rows * width;
-      ops_->copy_rows({.rows = layers,
-                       .width = rows * width,
-                       .src_stride = stride,
-                       .dst_stride = stride,
-                       .src = buffer.data() + from * page_rows * width,
-                       .dst = buffer.data() + to * page_rows * width,
+  constexpr std::int64_t kRows = kernels::kPageRows;
+  const std::int64_t width = shape_.kv_width();
+  const std::int64_t end = compressed_count(shape_.nsa, tokens);
+  for (std::int64_t page = to.shared_compressed; page * kRows < end; ++page) {
+    const std::size_t at = static_cast<std::size_t>(page);
+    for (const Buffer* const buffer : {&k_cmp_, &v_cmp_}) {
+      ops_->copy_rows({.rows = shape_.layers,
+                       .width = std::min(kRows, end - page * kRows) * width,
+                       .src_stride = compressed_.pages() * kRows * width,
+                       .dst_stride = compressed_.pages() * kRows * width,
+                       .src = buffer->data() + from.compressed[at] * kRows * width,
+                       .dst = buffer->data() + to.compressed[at] * kRows * width,
                        .term = TrafficTerm::kKvAppend});
     }
-  };
-  for (const Buffer* buffer : {&k_, &v_, &k_raw_}) {
-    copy(*buffer, shape_.layers, kPageTokens, tokens, shape_.kv_width());
-  }
-  if (is_nsa(shape_)) {
-    const std::int64_t rows = compressed_count(shape_.nsa, tokens);
-    for (const Buffer* buffer : {&k_cmp_, &v_cmp_}) {
-      copy(*buffer, shape_.layers, page_compressed_, rows, shape_.kv_width());
-    }
-  }
-  // A token completes the entry that follows it, of which the page after these is not asked.
-  const std::int64_t entries = std::min(tokens + 1, pages_of(tokens) * kPageTokens);
-  for (const Buffer* buffer : {&draft_k_, &draft_v_}) {
-    copy(*buffer, 1, kPageTokens, entries, draft_width_);
   }
 }
 
 namespace {
 
-// Rows of all layers, of source and of destination; a destination is counted from the
-// first row of the sequence that lies first.
+// Rows of all layers, of source and of destination.
 struct RowPairs {
   std::vector<std::int32_t> source, destination;
 
+  // `rows` follow the sequence's first `length`.
   void add(std::int64_t layers, const std::vector<std::int32_t>& rows, std::int64_t source_stride,
-           std::int64_t stride, std::int64_t first) {
+           std::int64_t stride, const PagedRows& paged, std::int64_t length) {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        source.push_back(static_cast<std::int32_t>(layer * source_stride + rows[i]));
-        destination.push_back(
-            static_cast<std::int32_t>(layer * stride + first + static_cast<std::int64_t>(i)));
+      for (std::int64_t i = std::max<std::int64_t>(0, paged.shared_rows - length);
+           i < std::ssize(rows); ++i) {
+        source.push_back(
+            static_cast<std::int32_t>(layer * source_stride + rows[static_cast<std::size_t>(i)]));
+        destination.push_back(static_cast<std::int32_t>(layer * stride + paged.row(length + i)));
       }
     }
   }
@@ -205,24 +234,19 @@ struct RowPairs {
 template <class T>
 void append_rows(kernels::Ops<T>& ops, const LlmShape& shape, const TreeRows<T>& rows,
                  const std::vector<CommittedRows<T>>& commits, DeviceInts<T>& staged) {
-  const KvCache<T>& origin =
-      *std::min_element(commits.begin(), commits.end(),
-                        [](const CommittedRows<T>& a, const CommittedRows<T>& b) {
-                          return a.cache->k(0) < b.cache->k(0);
-                        })
-           ->cache;
+  const KvRows<T>& to = commits.front().cache->rows();
   const std::int64_t width = shape.kv_width();
   RowPairs tokens, compressed;
   for (const CommittedRows<T>& commit : commits) {
     KvCache<T>& cache = *commit.cache;
-    VERSIEVE_ASSERT(cache.rows().layer_rows == origin.rows().layer_rows, "caches of one pool");
-    const std::int64_t count = static_cast<std::int64_t>(commit.nodes.size());
+    VERSIEVE_ASSERT(cache.rows().k == to.k, "caches of one pool");
+    const std::int64_t count = std::ssize(commit.nodes);
     VERSIEVE_ASSERT(cache.length() + count <= cache.capacity(), "a sequence's pages hold its rows");
-    tokens.add(shape.layers, commit.nodes, rows.layer_rows, cache.rows().layer_rows,
-               (cache.k(0) - origin.k(0)) / width + cache.length());
+    tokens.add(shape.layers, commit.nodes, rows.layer_rows, to.layer_rows, cache.rows().paged,
+               cache.length());
     if (is_nsa(shape)) {
-      compressed.add(shape.layers, commit.compressed, rows.layer_rows, cache.rows().cmp_layer_rows,
-                     (cache.k_cmp(0) - origin.k_cmp(0)) / width + cache.compressed_length());
+      compressed.add(shape.layers, commit.compressed, rows.layer_rows, to.cmp_layer_rows,
+                     cache.rows().cmp_paged, cache.compressed_length());
       VERSIEVE_ASSERT(
           compressed_count(shape.nsa, cache.length() + count) ==
               cache.compressed_length() + static_cast<std::int64_t>(commit.compressed.size()),
@@ -248,7 +272,6 @@ void append_rows(kernels::Ops<T>& ops, const LlmShape& shape, const TreeRows<T>&
                      .term = TrafficTerm::kKvAppend});
     }
   };
-  const KvRows<T>& to = origin.rows();
   copy(rows.k, to.k, at, tokens.count());
   copy(rows.v, to.v, at, tokens.count());
   copy(rows.k_raw, to.k_raw, at, tokens.count());

@@ -1,88 +1,92 @@
 // The memory of many sequences' committed tokens, counted in pages of 64 tokens and taken once:
-// keys, values, raw keys and compressed tokens of the target's layers, and the entries of its draft
-// head. A sequence is given all pages that it may come to need, or none, and gives them back at its
-// end. Its pages lie side by side: kernels read keys by base and row, not yet through a table of
-// pages.
+// keys, values and raw keys of the target's layers and the entries of its draft head; and in pages
+// of 64 compressed tokens. A sequence is given all pages that it may come to need, any that are
+// free, or none; kernels find its rows by a table. A page that holds what two sequences begin with
+// is both's.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/run/model/device_ints.h"
 #include "engine/run/model/kv_cache.h"
+#include "engine/run/model/page_allocator.h"
 #include "kernels/ops.h"
 #include "model/words/llm_shape.h"
 
 namespace versieve::engine {
 
-inline constexpr std::int64_t kPageTokens = 64;  // NSA's selection block
+inline constexpr std::int64_t kPageTokens = kernels::kPageRows;  // NSA's selection block
 
 inline std::int64_t pages_of(std::int64_t tokens) {
   return (tokens + kPageTokens - 1) / kPageTokens;
 }
 
-// Pages side by side.
-struct PageRun {
-  std::int64_t first = 0, count = 0;
+// Pages of tokens and of compressed tokens.
+struct PageLists {
+  std::vector<std::int32_t> tokens, compressed;
 };
-
-// Which pages are free; the lowest that fit are given where nothing else is said. What is given
-// back joins its neighbours.
-class PageRuns {
- public:
-  explicit PageRuns(std::int64_t pages);
-
-  std::int64_t pages() const { return pages_; }
-  std::int64_t free_pages() const;
-  // REQUIRES: count >= 1. `cost`: of the places at either end of what is free, which leave it
-  // whole, the cheapest is given, the lowest of those; empty: all cost the same.
-  std::optional<PageRun> try_take(std::int64_t count,
-                                  const std::function<std::int64_t(const PageRun&)>& cost = {});
-  void give_back(const PageRun& run);  // REQUIRES: it was taken
-
- private:
-  void take(const PageRun& run);
-
-  std::int64_t pages_;
-  std::vector<PageRun> free_;  // ascending, none touches the next
+// Those of a sequence, in its order. The first `shared` and `shared_compressed` are others' too:
+// complete, so that it only reads them.
+struct SequencePages : PageLists {
+  std::int64_t shared = 0, shared_compressed = 0;
+  std::int64_t place = -1;  // of its table in the pool
 };
 
 template <class T>
 class KvPool {
  public:
-  // `draft`: or null. Throws Error(kEnvironment) when the device has no such memory left.
-  KvPool(kernels::Ops<T>& ops, const LlmShape& shape, const DraftShape* draft, std::int64_t pages);
+  // `draft`: or null. `sequences`: that have pages at once, at most. `shuffled`: PageAllocator's.
+  // Throws Error(kEnvironment) when the device has no such memory left.
+  KvPool(kernels::Ops<T>& ops, const LlmShape& shape, const DraftShape* draft, std::int64_t pages,
+         std::int64_t sequences, std::uint64_t shuffled = 0);
   KvPool(const KvPool&) = delete;
   KvPool& operator=(const KvPool&) = delete;
 
-  // Device memory of a page.
+  // Device memory of a page with the compressed tokens that it completes, and what a sequence takes
+  // beside its pages: compressed tokens of pages that it shares or does not fill, its table.
   static std::int64_t page_bytes(const LlmShape& shape, const DraftShape* draft);
+  static std::int64_t sequence_bytes(const LlmShape& shape, std::int64_t pages);
 
-  PageRuns& pages() { return pages_; }
-  std::int64_t page_count() const { return pages_.pages(); }
-  // An empty sequence in those pages.
-  KvCache<T> cache_in(const PageRun& run);
-  // The rows of the first `tokens` tokens of the sequence whose pages begin at `from`, and of the
-  // compressed tokens and draft entries that they complete, also go to the pages that begin at
-  // `to`. REQUIRES: both hold so many; no page is among both, or from == to, which copies nothing.
-  void copy_prefix(std::int64_t from, std::int64_t to, std::int64_t tokens);
-  // The draft's entries, [pages * 64, G, d]; a sequence's begin at its run's first page.
+  std::int64_t page_count() const { return tokens_.pages(); }
+  const PageAllocator& pages() const { return tokens_; }
+  // Of the compressed tokens that so many tokens complete.
+  std::int64_t compressed_pages(std::int64_t tokens) const;
+  // Of `pages` pages in all as many first ones as `prefix` has, whole, are those; the others are
+  // free ones. REQUIRES of take: has_room.
+  bool has_room(std::int64_t pages, const PageLists& prefix = {}) const;
+  SequencePages take(std::int64_t pages, const PageLists& prefix = {});
+  // Those of the first `remembered` tokens may be asked for again (PageAllocator::release).
+  void give_back(const SequencePages& pages, std::int64_t remembered = 0);
+  // The pages of the first `count` pages of tokens that a sequence which goes on differently may
+  // share: of compressed tokens those that are complete.
+  PageLists prefix_of(const PageLists& pages, std::int64_t count) const;
+
+  // An empty sequence in those pages, until they are given back.
+  KvCache<T> cache_in(const SequencePages& pages);
+  // What the first `tokens` tokens complete beside whole shared pages of compressed tokens also
+  // goes to the sequence that shares their pages.
+  void copy_compressed(const PageLists& from, const SequencePages& to, std::int64_t tokens);
+  // The draft's entries, [pages * 64, G, d]; a sequence's lie in its pages of tokens.
   T* draft_k() const { return draft_k_.data(); }
   T* draft_v() const { return draft_v_.data(); }
 
  private:
   using Buffer = kernels::OpsBuffer<T>;
 
+  const std::int32_t* upload_table(const SequencePages& pages);
+
   kernels::Ops<T>* ops_;
   LlmShape shape_;
-  PageRuns pages_;
-  std::int64_t page_compressed_ = 0;  // rows
-  std::int64_t draft_width_ = 0;      // G d of the draft
+  PageAllocator tokens_, compressed_;
   Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
   Buffer draft_k_, draft_v_;
+  // [sequences, table_stride_]: pages of tokens, from the next cache line on of compressed tokens.
+  kernels::OpsBuffer<T, std::int32_t> tables_;
+  std::int64_t table_stride_ = 0;
+  std::vector<std::int64_t> free_places_;
+  kernels::StagedUpload<T> staged_;
 };
 
 // Tree rows that a sequence appends.
@@ -92,7 +96,8 @@ struct CommittedRows {
   std::vector<std::int32_t> nodes, compressed;
 };
 
-// KvCache::append of several caches of one pool, one row copy a kind.
+// KvCache::append of several caches of one pool, one row copy a kind. Rows in shared pages are
+// there.
 template <class T>
 void append_rows(kernels::Ops<T>& ops, const LlmShape& shape, const TreeRows<T>& rows,
                  const std::vector<CommittedRows<T>>& commits, DeviceInts<T>& staged);

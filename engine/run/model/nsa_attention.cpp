@@ -36,7 +36,6 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
     return {};
   }
   const bool before_rope = step.cache.keeps_raw_keys();
-  const std::int64_t origin = step.origin * shape_.kv_width();
   return {.counts = step.nodes.counts,
           .older_lists = layer > 0,  // a routing launch lies between
           .rows = step.nodes.compressed_rows,
@@ -50,8 +49,8 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
           .scale = shape_.rope.attention_factor,
           .source = step.nodes.source,
           .block = step.nodes.block,
-          .k_cache = (before_rope ? step.cache.k_raw(layer) : step.cache.k(layer)) - origin,
-          .v_cache = step.cache.v(layer) - origin,
+          .k_cache = before_rope ? step.cache.k_raw(layer) : step.cache.k(layer),
+          .v_cache = step.cache.v(layer),
           .k_tree = before_rope ? step.tree.k_raw(layer) : step.tree.k(layer),
           .v_tree = step.tree.v(layer),
           .compress_key = w.compress_key.data(),
@@ -85,6 +84,8 @@ kernels::NsaVerifyParams<T> NsaAttention<T>::params_of(const AttentionStep<T>& s
           .num_tree_compressed = step.options.hide_tree_compressed ? 0 : step.nodes.compressed_rows,
           .num_blocks = step.nodes.newest_position / shape_.nsa.sel_block + 1,
           .q = step.q,
+          .pages = step.cache.pages(),
+          .compressed_pages = step.cache.compressed_pages(),
           .k = step.cache.k(layer),
           .v = step.cache.v(layer),
           .k_cmp = step.cache.k_cmp(layer),
@@ -120,15 +121,14 @@ template <class T>
 kernels::StepShape NsaAttention<T>::prepare(std::span<const AttentionStep<T>> steps) {
   const KvRows<T>& rows = steps.front().cache.rows();
   const TreeKv<T>& tree = steps.front().tree.all();
-  const std::int64_t width = shape_.kv_width();
   together_ = {.layers = shape_.layers,
                .cache_rows = rows.layer_rows,
                .compressed_rows = rows.cmp_layer_rows,
                .tree_rows = tree.rows(),
-               .k = rows.k - rows.first_row * width,
-               .v = rows.v - rows.first_row * width,
-               .k_cmp = rows.k_cmp - rows.cmp_first_row * width,
-               .v_cmp = rows.v_cmp - rows.cmp_first_row * width,
+               .k = rows.k,
+               .v = rows.v,
+               .k_cmp = rows.k_cmp,
+               .v_cmp = rows.v_cmp,
                .k_tree = tree.k(0),
                .v_tree = tree.v(0),
                .k_cmp_tree = tree.k_cmp(0),
@@ -138,8 +138,7 @@ kernels::StepShape NsaAttention<T>::prepare(std::span<const AttentionStep<T>> st
                .calls = std::move(together_.calls)};
   together_.calls.clear();
   for (const AttentionStep<T>& step : steps) {
-    VERSIEVE_ASSERT(step.cache.rows().k - step.cache.rows().first_row * width == together_.k,
-                    "caches of one pool");
+    VERSIEVE_ASSERT(step.cache.rows().k == together_.k, "caches of one pool");
     together_.calls.push_back({params_of(step, 0), step.options.schedule});
   }
   return kernels::prepare_nsa_step<T>(*ops_, together_);

@@ -137,19 +137,25 @@ template <class T>
 void fill_context(kernels::Ops<T>& ops, const LlmShape& shape, KvCache<T>& cache,
                   std::int64_t context_len, std::uint64_t seed) {
   cache.set_length(context_len);
-  const std::int64_t count = context_len * shape.kv_width();
-  RandomBlock<T> block(seed, count);
+  const std::int64_t width = shape.kv_width();
+  RandomBlock<T> block(seed, context_len * width);
+  const auto fill = [&](T* rows, const PagedRows& paged, std::int64_t count) {
+    for (std::int64_t at = 0; at < count;) {
+      const std::int64_t run = paged.run(at, count);
+      block.fill(ops, rows + paged.row(at) * width, run * width, 1.0);
+      at += run;
+    }
+  };
+  const PagedRows& tokens = cache.rows().paged;
+  const PagedRows& compressed = cache.rows().cmp_paged;
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    block.fill(ops, cache.k(layer), count, 1.0);
-    block.fill(ops, cache.v(layer), count, 1.0);
+    fill(cache.k(layer), tokens, context_len);
+    fill(cache.v(layer), tokens, context_len);
     if (cache.keeps_raw_keys()) {
-      block.fill(ops, cache.k_raw(layer), count, 1.0);
+      fill(cache.k_raw(layer), tokens, context_len);
     }
-    const std::int64_t compressed = cache.compressed_length() * shape.kv_width();
-    if (compressed > 0) {
-      block.fill(ops, cache.k_cmp(layer), compressed, 1.0);
-      block.fill(ops, cache.v_cmp(layer), compressed, 1.0);
-    }
+    fill(cache.k_cmp(layer), compressed, cache.compressed_length());
+    fill(cache.v_cmp(layer), compressed, cache.compressed_length());
   }
 }
 

@@ -197,7 +197,6 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
   return {.options = part.options,
           .nodes = part.nodes,
           .cache = *part.cache,
-          .origin = part.origin,
           .tree = TreeKvPart<T>(tree_kv_, part.first_row, part.first_compressed),
           .first_row = part.first_row,
           .keeps_rows_first = piece_rows_.has_value(),

@@ -153,7 +153,6 @@ class Target {
     StepNodes nodes;
     std::int64_t first_row = 0;
     std::int64_t first_compressed = 0;  // of the tree's compressed rows
-    std::int64_t origin = 0;            // AttentionStep::origin
 
     // Of the step's logits: rows before first_logits are not computed.
     std::int64_t first_logits() const {

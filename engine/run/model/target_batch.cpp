@@ -58,7 +58,7 @@ std::int32_t Target<T>::source_row(const Part& part, std::int32_t source) const 
   if (piece_rows_ && source >= piece_rows_->before) {
     row = piece_rows_->before - source - 1;
   } else if (source >= 0) {
-    row = part.origin + source;
+    row = part.cache->row_of(source);
   } else if (parts_.size() > 1) {
     row = source - part.first_row;
   }
@@ -144,7 +144,6 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
     Part& made = parts_.back();
     made.first_row = rows;
     made.first_compressed = compressed;
-    made.origin = together ? made.cache->rows().first_row : 0;
     rows += made.nodes.count;
     compressed += made.nodes.compressed_rows;
   }
@@ -202,7 +201,6 @@ kernels::CompressParams<T> Target<T>::compressed_tokens(const LayerWeights<T>& w
   const AttentionStep<T> all{.options = step.options,
                              .nodes = nodes_,
                              .cache = step.cache,
-                             .origin = step.origin,
                              .tree = TreeKvPart<T>(tree_kv_),
                              .frequency = step.frequency};
   return nsa_.compressed_tokens(all, w, layer);

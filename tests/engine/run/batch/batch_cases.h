@@ -158,7 +158,8 @@ BatchTally compare_random_batches(Pair& engine, int batches, std::int64_t longes
     }
     const SessionOptions options{.concurrency = 1 + static_cast<std::int64_t>(random() % 8),
                                  .pages = 24 + 2 * pages_of(longest),
-                                 .prefill_rows = 1 + static_cast<std::int64_t>(random() % 300)};
+                                 .prefill_rows = 1 + static_cast<std::int64_t>(random() % 300),
+                                 .shuffled_pages = batch % 3 == 0 ? 0 : 1 + random() % 1000};
     compare_batch(engine, requests, options, 1 + random() % count, tally);
   }
   return tally;

@@ -1,4 +1,5 @@
 // One forward over several sequences' trees: has each the bits that it has alone?
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
 
@@ -58,12 +59,12 @@ void check_together(tiny::Engine<T>& engine, const std::vector<VerifyOptions>& o
                     std::mt19937_64& random) {
   constexpr int kSteps = 5;
   Target<T>& target = engine.target;
-  KvPool<T> pool(*engine.ops, target.shape(), nullptr, 40);
+  KvPool<T> pool(*engine.ops, target.shape(), nullptr, 40, 8, 1 + random() % 1000);
   std::vector<Sequence<T>> sequences(options.size());
   for (std::size_t i = 0; i < options.size(); ++i) {
     sequences[i].options = options[i];
     run_alone(engine, sequences[i], kSteps, random);
-    sequences[i].pooled = pool.cache_in(*pool.pages().try_take(4));
+    sequences[i].pooled = pool.cache_in(pool.take(4));
   }
   for (int step = 0; step < kSteps; ++step) {
     std::vector<SequencePart<T>> parts;
@@ -104,52 +105,99 @@ TEMPLATE_TEST_CASE("random trees of sequences in one forward have the bits that 
   check_together(dense, {{}, {}, {}}, random);
 }
 
-TEST_CASE("pages are given lowest first, joined again, and never twice") {
-  std::mt19937_64 random(3);
-  PageRuns pages(50);
-  std::vector<PageRun> held;
-  std::vector<int> owner(50, 0);
-  for (int turn = 0; turn < 5000; ++turn) {
-    if (random() % 2 == 0) {
-      const std::int64_t count = 1 + static_cast<std::int64_t>(random() % 12);
-      if (const std::optional<PageRun> run = pages.try_take(count)) {
-        CHECK(run->count == count);
-        for (std::int64_t page = run->first; page < run->first + count; ++page) {
-          REQUIRE(owner[static_cast<std::size_t>(page)]++ == 0);
+TEST_CASE("pages are given while there are enough, held by many, and free when nobody holds them") {
+  for (const std::uint64_t shuffled : {std::uint64_t{0}, std::uint64_t{5}}) {
+    std::mt19937_64 random(3);
+    PageAllocator pages(50, shuffled);
+    std::vector<std::vector<std::int32_t>> held;  // of each sequence
+    std::vector<std::int64_t> holders(50, 0);
+    for (int turn = 0; turn < 5000; ++turn) {
+      if (random() % 2 == 0) {
+        const std::int64_t count = 1 + static_cast<std::int64_t>(random() % 12);
+        std::vector<std::int32_t> own;
+        if (!held.empty() && random() % 2 == 0) {  // begins with another's
+          const std::vector<std::int32_t>& other = held[random() % held.size()];
+          own.assign(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(other.size() / 2));
+          pages.hold(own);
         }
-        held.push_back(*run);
+        const bool fits = count <= pages.free_pages();
+        const std::vector<std::int32_t> more = fits ? pages.take(count) : own;
+        if (fits) {
+          CHECK(std::ssize(more) == count);
+          for (const std::int32_t page : more) {
+            REQUIRE(holders[static_cast<std::size_t>(page)] == 0);
+          }
+          own.insert(own.end(), more.begin(), more.end());
+        }
+        for (const std::int32_t page : own) {
+          ++holders[static_cast<std::size_t>(page)];
+        }
+        held.push_back(own);
+      } else if (!held.empty()) {
+        std::swap(held[random() % held.size()], held.back());
+        for (const std::int32_t page : held.back()) {
+          --holders[static_cast<std::size_t>(page)];
+        }
+        pages.release(held.back(), static_cast<std::int64_t>(random() % 4));
+        held.pop_back();
       }
-    } else if (!held.empty()) {
-      std::swap(held[random() % held.size()], held.back());
-      for (std::int64_t page = held.back().first; page < held.back().first + held.back().count;
-           ++page) {
-        --owner[static_cast<std::size_t>(page)];
+      std::int64_t all = 0;
+      for (std::int32_t page = 0; page < 50; ++page) {
+        all += holders[static_cast<std::size_t>(page)];
+        CHECK(pages.holders(page) == holders[static_cast<std::size_t>(page)]);
       }
-      pages.give_back(held.back());
-      held.pop_back();
+      CHECK(pages.free_pages() == std::count(holders.begin(), holders.end(), 0));
+      CHECK(pages.saved_pages() == all - pages.used_pages());
     }
-    CHECK(pages.free_pages() == std::count(owner.begin(), owner.end(), 0));
+    for (const std::vector<std::int32_t>& own : held) {
+      pages.release(own);
+    }
+    CHECK(pages.free_pages() == 50);
+    std::vector<std::int32_t> all = pages.take(50);
+    std::sort(all.begin(), all.end());
+    CHECK(std::unique(all.begin(), all.end()) == all.end());
   }
-  for (const PageRun& run : held) {
-    pages.give_back(run);
-  }
-  CHECK(pages.try_take(50).has_value());  // one run again
-  CHECK(!pages.try_take(1).has_value());
 }
 
-TEST_CASE("of the ends of what is free the cheapest pages are given, and nothing is split") {
-  PageRuns pages(12);
-  const PageRun first = *pages.try_take(2);
-  const auto dear_below = [](const PageRun& place) { return place.first < 8 ? 5 : 0; };
-  const PageRun last = *pages.try_take(3, dear_below);
-  CHECK(last.first == 9);
-  CHECK(pages.try_take(3, dear_below)->first == 2);  // 6 is as dear: the lowest of those
-  CHECK(pages.free_pages() == 4);
-  CHECK(pages.try_take(4, dear_below)->first == 5);
-  CHECK(!pages.try_take(1, dear_below).has_value());
-  pages.give_back(first);
-  pages.give_back(last);
-  CHECK(pages.free_pages() == 5);
+TEST_CASE("pages that are remembered are given last, and of a sequence the first ones after all") {
+  PageAllocator pages(8);
+  const std::vector<std::int32_t> first = pages.take(3), second = pages.take(3);
+  CHECK(first == std::vector<std::int32_t>{0, 1, 2});
+  pages.release(first, 2);  // 2 is not asked for again
+  pages.release(second, 3);
+  CHECK(pages.take(8) == std::vector<std::int32_t>{2, 6, 7, 1, 0, 5, 4, 3});
+}
+
+TEST_CASE("a pool has room as long as so many pages are free, those that are shared counted once") {
+  tiny::Engine<float> engine;
+  const LlmShape& shape = engine.target.shape();  // 16 compressed tokens a page
+  KvPool<float> pool(*engine.ops, shape, nullptr, 12, 3);
+  const SequencePages first = pool.take(6);
+  CHECK(first.compressed.size() == 2);  // 95 of 384 tokens
+  CHECK(pool.has_room(6));
+  CHECK(!pool.has_room(7));
+  // Of five pages' 79 compressed tokens 64 are whole pages, whatever follows.
+  const PageLists prefix = pool.prefix_of(first, 5);
+  CHECK(prefix.tokens.size() == 5);
+  CHECK(prefix.compressed.size() == 1);
+  CHECK(pool.has_room(11, prefix));
+  CHECK(!pool.has_room(12, prefix));
+  const SequencePages other = pool.take(11, prefix);
+  CHECK(other.shared == 5);
+  CHECK(std::equal(other.tokens.begin(), other.tokens.begin() + 5, first.tokens.begin()));
+  CHECK(other.tokens[5] != first.tokens[5]);
+  CHECK(other.compressed[0] == first.compressed[0]);
+  CHECK(other.compressed[1] != first.compressed[1]);
+  CHECK(pool.pages().used_pages() == 12);
+  CHECK(pool.pages().saved_pages() == 5);
+  pool.give_back(first, 5 * 64);
+  CHECK(pool.pages().used_pages() == 11);
+  CHECK(pool.has_room(1));
+  pool.give_back(other);
+  CHECK(pool.pages().used_pages() == 0);
+  // The prefix of a sequence that has ended is free, and counts as such.
+  CHECK(pool.has_room(12, prefix));
+  CHECK(!pool.has_room(13, prefix));
 }
 
 TEST_CASE("a pool's memory is what its pages are said to take") {

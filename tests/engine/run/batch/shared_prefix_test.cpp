@@ -83,10 +83,11 @@ TEST_CASE("a request that drafts shares pages with one that kept entries as far 
   const char* const tree = "nsa/d4k3n12/bfs/c1/F*";
   // The draft sees 20 tokens. Prompts that join together keep what the others ask for.
   CHECK(shared({{200, tree}, {130, tree}}, false) == std::vector<std::int64_t>{0, 127});
-  // The first keeps entries from 181 on; the second needs them from 111 on and makes them.
-  CHECK(shared({{200, tree}, {130, tree}}, true) == std::vector<std::int64_t>{0, 110});
+  // The first keeps entries from 181 on; the second needs them from 111 on and makes them, in pages
+  // of its own.
+  CHECK(shared({{200, tree}, {130, tree}}, true) == std::vector<std::int64_t>{0, 64});
   CHECK(shared({{130, tree}, {200, tree}}, true) == std::vector<std::int64_t>{0, 128});
-  CHECK(shared({{130}, {130, tree}, {130, tree}}, true) == std::vector<std::int64_t>{0, 110, 127});
+  CHECK(shared({{130}, {130, tree}, {130, tree}}, true) == std::vector<std::int64_t>{0, 64, 127});
   CHECK(shared({{130, tree}, {130, tree}, {130}}, true) == std::vector<std::int64_t>{0, 127, 128});
 }
 
@@ -106,22 +107,106 @@ TEST_CASE("pages that others wrote over hold nobody's prompt") {
         std::vector<std::int64_t>{0, 0});
 }
 
-TEST_CASE("a prompt is kept as far as its pages are free") {
-  KeptPrompts kept;
+TEST_CASE("a prompt is kept as far as nobody wrote over its pages") {
+  KeptPrompts kept([](std::int64_t tokens) { return tokens / 256; });  // a page of four
   const std::vector<std::int32_t> text = tiny::prompt(400);
-  kept.keep({.pages = {2, 6}, .prompt = text});
-  CHECK(kept.longest(text, {20, 7}).pages == 6);
-  CHECK(kept.longest(text, {2, 7}).pages == 6);  // in its own place
-  CHECK(kept.longest(text, {0, 7}).pages == 0);  // it would be written over
-  CHECK(kept.longest(text, {5, 7}).pages == 3);
-  CHECK(kept.longest(tiny::prompt(130), {20, 3}).pages == 2);
-  CHECK(kept.cost(text, {20, 7}) == 0);
-  CHECK(kept.cost(tiny::prompt(400, 9), {5, 7}) == 6);
-  CHECK(kept.cost(text, {2, 7}) == -1);
-  kept.forget({5, 2});
-  CHECK(kept.longest(text, {20, 7}).pages == 3);
-  kept.forget({0, 3});
-  CHECK(kept.longest(text, {20, 7}).from == nullptr);
+  kept.keep({.pages = {{2, 9, 4, 5, 6, 3}, {1}}, .prompt = text});
+  const auto take = [&](std::vector<std::int32_t> tokens, std::vector<std::int32_t> compressed,
+                        std::int64_t shared = 0) {
+    SequencePages taken;
+    taken.tokens = std::move(tokens);
+    taken.compressed = std::move(compressed);
+    taken.shared = shared;
+    kept.forget(taken);
+  };
+  const auto left = [&] {
+    return kept.prompts().empty() ? 0 : std::ssize(kept.prompts()[0].pages.tokens);
+  };
+  take({7, 8}, {3});
+  CHECK(left() == 6);
+  take({2, 9, 10}, {}, 2);  // shares two, takes one
+  CHECK(left() == 6);
+  take({3}, {});
+  CHECK(left() == 5);
+  take({}, {1});  // what the fourth page completes
+  CHECK(left() == 3);
+  CHECK(kept.prompts()[0].pages.compressed.empty());
+  take({9}, {});
+  CHECK(left() == 1);
+  take({2}, {});
+  CHECK(left() == 0);
+}
+
+TEST_CASE("a prompt whose pages another holds too is kept once") {
+  KeptPrompts kept([](std::int64_t) { return 0; });
+  const std::vector<std::int32_t> text = tiny::prompt(400);
+  kept.keep({.pages = {{1, 2}, {}}, .prompt = text, .entries = {.from = 1, .end = 0}});
+  kept.keep({.pages = {{1, 2, 3}, {}}, .prompt = text, .entries = {.from = 1, .end = 0}});
+  CHECK(kept.prompts().size() == 1);
+  kept.keep({.pages = {{1, 4}, {}}, .prompt = text, .entries = {.from = 1, .end = 0}});
+  CHECK(kept.prompts().size() == 2);  // goes on differently
+  kept.keep({.pages = {{1, 2, 3}, {}}, .prompt = text, .entries = {.from = 100, .end = 193}});
+  kept.keep({.pages = {{1, 2, 3}, {}}, .prompt = text, .entries = {.from = 1, .end = 0}});
+  CHECK(kept.prompts().size() == 3);  // has entries that the newest has not
+}
+
+TEST_CASE(
+    "a page that prompts share is stored once, and what they do not share is all they wait for") {
+  tiny::Engine<float> engine;
+  // 300 tokens and what may follow are six pages each, four of them one beginning's.
+  const BatchRequest request{.prompt = tiny::prompt(300), .options = tiny::options("nsa/ar", 5)};
+  CHECK(BatchSession<float>::pages_needed(engine.target.shape(), request) == 6);
+  for (const auto& [pages, together] : {std::pair{6, 1}, {7, 1}, {8, 2}, {9, 2}, {10, 3}}) {
+    BatchSession<float> session(*engine.ops, engine.target, &engine.draft,
+                                {.concurrency = 3, .pages = pages});
+    for (std::int64_t id = 0; id < 3; ++id) {
+      session.submit(id, request);
+    }
+    std::int64_t finished = 0;
+    while (session.running() + session.waiting() > 0) {
+      finished += std::ssize(session.step());
+    }
+    CHECK(finished == 3);
+    CHECK(session.most_running() == together);
+    CHECK(session.most_pages() == 6 + 2 * (together - 1));
+    CHECK(session.most_saved_pages() == 4 * (together - 1));
+  }
+}
+
+// Requests join and end at random: a request waits only while fewer pages are free than it needs.
+TEST_CASE("whoever waits needs more pages than are free, and none is lost") {
+  tiny::Engine<float> engine;
+  std::mt19937_64 random(31);
+  for (int round = 0; round < 8; ++round) {
+    BatchSession<float> session(*engine.ops, engine.target, &engine.draft,
+                                {.concurrency = 50,
+                                 .pages = 24,
+                                 .shares_prefixes = round % 2 == 0,
+                                 .shuffled_pages = random()});
+    const std::int64_t all = session.free_pages();
+    CHECK(all == 24);
+    std::deque<std::int64_t> needs;
+    for (std::int64_t id = 0; id < 40; ++id) {
+      BatchRequest request{.prompt = tiny::prompt_with_prefix(
+                               1 + static_cast<std::int64_t>(random() % 400), 2, random),
+                           .options = tiny::options("nsa/d4k3n12/bfs/c1/F*",
+                                                    1 + static_cast<std::int64_t>(random() % 20))};
+      needs.push_back(BatchSession<float>::pages_needed(engine.target.shape(), request));
+      session.submit(id, std::move(request));
+    }
+    while (session.running() + session.waiting() > 0) {
+      const std::int64_t before = session.waiting();
+      const bool ended = !session.step().empty();
+      for (std::int64_t joined = before - session.waiting(); joined > 0; --joined) {
+        needs.pop_front();
+      }
+      // Those that ended gave pages back after others could join.
+      if (session.waiting() > 0 && !ended) {
+        CHECK(session.free_pages() < needs.front());
+      }
+    }
+    CHECK(session.free_pages() == all);
+  }
 }
 
 }  // namespace
