@@ -112,7 +112,7 @@ TEMPLATE_TEST_CASE("scattered pages change no bit of tree attention on the GPU [
   }
 }
 
-TEST_CASE("scattered pages, for the checker of races [race]", "[race]") {
+TEST_CASE("scattered pages, for the checker of races [paged][race]", "[paged_race][race]") {
   const auto ops = test::try_gpu_ops<Bf16>();
   if (ops == nullptr) {
     return;

@@ -81,8 +81,10 @@ NsaResult run_paged(kernels::Ops<T>& ops, const NsaCase& c, kernels::NsaForm for
       v(ops, host.v, width, pages.tokens, other),
       k_cmp(ops, host.k_cmp, width, pages.compressed, other),
       v_cmp(ops, host.v_cmp, width, pages.compressed, other);
+  // A step's buffers have a row a node, of compressed tokens too.
   const auto upload = [&](std::vector<T> values) {
-    values.resize(std::max<std::size_t>(values.size(), static_cast<std::size_t>(width)), other);
+    const std::size_t least = static_cast<std::size_t>(p.num_queries * width);
+    values.resize(std::max(values.size(), least), other);
     return kernels::OpsBuffer<T>(ops, values);
   };
   const kernels::OpsBuffer<T> q(upload(host.q)), k_tree(upload(host.k_tree)),
@@ -90,7 +92,7 @@ NsaResult run_paged(kernels::Ops<T>& ops, const NsaCase& c, kernels::NsaForm for
       v_cmp_tree(upload(host.v_cmp_tree)), gates(upload(host.gates)), out(ops, host.out);
   using Ints = kernels::OpsBuffer<T, std::int32_t>;
   std::vector<std::int32_t> owners = c.owner;
-  owners.push_back(0);
+  owners.resize(static_cast<std::size_t>(p.num_queries), static_cast<std::int32_t>(p.num_queries));
   const Ints parent(ops, c.parent), position(ops, c.position), owner(ops, owners),
       indices(ops, host.indices);
   const kernels::OpsBuffer<T, kernels::SumOf<T>> importance(ops, host.importance);
