@@ -9,7 +9,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
 #include "kernels/context_launch.h"
-#include "kernels/flash_decode/together.h"
+#include "kernels/flash_decode/step.h"
 #include "kernels/index_scores/launch.h"
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
@@ -174,24 +174,41 @@ class CudaOps final : public Ops<T> {
       }
     }
   }
-  // Calls that neither kind of shared launch takes run one after the other.
-  void tree_attention_together(std::span<const TreeAttentionParams<T>> calls) {
+  StepShape prepare_dense_step(const DenseStepParams<T>& step) {
     if constexpr (std::is_same_v<T, Bf16>) {
-      std::vector<TreeAttentionParams<T>> shared;
-      std::copy_if(calls.begin(), calls.end(), std::back_inserter(shared), [](const auto& p) {
-        return flash_decode_shares(p) && !kernels::dense_pass_takes(p);
-      });
-      if (!shared.empty()) {
-        reserve(flash_decode_together_bytes(shared));
-        launch_flash_decode_together(shared, context_);
-        for (const TreeAttentionParams<T>& p : calls) {
-          if (!flash_decode_shares(p) || kernels::dense_pass_takes(p)) {
-            tree_attention(p);
-          }
+      dense_step_.plan(step);
+      reserve(dense_step_.scratch_bytes());
+      if (const std::size_t bytes = dense_step_.argument_bytes(); bytes > 0) {
+        grow(step_arguments_, bytes);
+        send_dense_arguments();
+      }
+      return dense_step_.shape();
+    }
+    return {};
+  }
+  void dense_attention_layer(const DenseStepParams<T>& step, std::int64_t layer) {
+    std::vector<TreeAttentionParams<T>> calls;
+    const bool shared = std::is_same_v<T, Bf16> && step.window(layer) == 0;
+    if constexpr (std::is_same_v<T, Bf16>) {
+      if (shared) {
+        if (dense_step_.argument_bytes() > 0 && dense_scratch_ != context_.scratch) {
+          send_dense_arguments();  // another op of the step needed more
         }
-        return;
+        dense_step_.launch(layer, context_);
+        for (const std::size_t call : dense_step_.others()) {
+          calls.push_back(call_in_layer(step, call, layer));
+        }
       }
     }
+    for (std::size_t i = 0; !shared && i < step.calls.size(); ++i) {
+      calls.push_back(call_in_layer(step, i, layer));
+    }
+    if (!calls.empty()) {
+      tree_attention_together(calls);
+    }
+  }
+  // Calls that no shared launch takes run one after the other.
+  void tree_attention_together(std::span<const TreeAttentionParams<T>> calls) {
     const bool alike = std::all_of(calls.begin(), calls.end(), [](const auto& p) {
       return p.selected.token == nullptr && p.weights == nullptr && p.counts == nullptr &&
              !flash_decode_takes(p);
@@ -312,6 +329,7 @@ class CudaOps final : public Ops<T> {
       Ops<T>::grow_tree_from(logits, p);
     }
   }
+  void grow_levels(std::span<const LevelGrowth> trees) { launch_grow_levels(trees, context_); }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }
   void commit_path(const CommitPathParams<T>& p) override { launch_commit_path(p, context_); }
@@ -319,6 +337,14 @@ class CudaOps final : public Ops<T> {
   cudaStream_t stream() const { return context_.stream; }
 
  private:
+  // They name the scratch memory.
+  void send_dense_arguments() {
+    const std::size_t bytes = dense_step_.argument_bytes();
+    dense_step_.write(step_upload_.block(*this, bytes), step_arguments_.data, context_);
+    step_upload_.send(step_arguments_.data, bytes);
+    meet(context_.stream);  // launches that start early read them before they wait
+    dense_scratch_ = context_.scratch;
+  }
   template <class E>
   void sample(const SpecSampleParams<E>& p) {
     reserve(spec_sample_scratch_bytes(p));
@@ -368,7 +394,9 @@ class CudaOps final : public Ops<T> {
   bool branches_ = false;           // and is not joined yet
   std::shared_ptr<DecodeWorkspace> decode_workspace_ = make_decode_workspace();
   std::shared_ptr<DraftWorkspace> draft_workspace_ = make_draft_workspace();
-  FusedStep step_;  // of several sequences
+  FusedStep step_;                       // of several sequences
+  FlashStep dense_step_;                 // likewise, of dense attention
+  const void* dense_scratch_ = nullptr;  // that its arguments name
   Block step_arguments_, step_counters_;
   StagedUpload<T> step_upload_;
   bool owns_stream_;
@@ -462,6 +490,26 @@ void nsa_verify_layer(Ops<T>& ops, const NsaStepParams<T>& step, std::int64_t la
   }
 }
 template <class T>
+StepShape prepare_dense_step(Ops<T>& ops, const DenseStepParams<T>& step) {
+  StepShape shape;
+  on_cuda(ops, [&](auto& cuda) { shape = cuda.prepare_dense_step(step); });
+  return shape;
+}
+template <class T>
+void dense_attention_layer(Ops<T>& ops, const DenseStepParams<T>& step, std::int64_t layer) {
+  if (!on_cuda(ops, [&](auto& cuda) { cuda.dense_attention_layer(step, layer); })) {
+    for (std::size_t i = 0; i < step.calls.size(); ++i) {
+      ops.tree_attention(call_in_layer(step, i, layer));
+    }
+  }
+}
+template <class T>
+void grow_levels(Ops<T>& ops, std::span<const LevelGrowth> trees) {
+  if (!on_cuda(ops, [&](auto& cuda) { cuda.grow_levels(trees); })) {
+    std::for_each(trees.begin(), trees.end(), grow_level_cpu);
+  }
+}
+template <class T>
 void tree_attention_together(Ops<T>& ops, std::span<const TreeAttentionParams<T>> calls) {
   if (!on_cuda(ops, [&](auto& cuda) { cuda.tree_attention_together(calls); })) {
     for (const TreeAttentionParams<T>& p : calls) {
@@ -488,6 +536,15 @@ template void enqueue_upload(Ops<Bf16>&, void*, const void*, std::size_t);
 template bool launch_with_scratch(Ops<Bf16>&, std::size_t, const ContextLaunch&);
 template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
 template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
+template StepShape prepare_dense_step(Ops<double>&, const DenseStepParams<double>&);
+template void dense_attention_layer(Ops<double>&, const DenseStepParams<double>&, std::int64_t);
+template StepShape prepare_dense_step(Ops<float>&, const DenseStepParams<float>&);
+template void dense_attention_layer(Ops<float>&, const DenseStepParams<float>&, std::int64_t);
+template StepShape prepare_dense_step(Ops<Bf16>&, const DenseStepParams<Bf16>&);
+template void dense_attention_layer(Ops<Bf16>&, const DenseStepParams<Bf16>&, std::int64_t);
+template void grow_levels(Ops<double>&, std::span<const LevelGrowth>);
+template void grow_levels(Ops<float>&, std::span<const LevelGrowth>);
+template void grow_levels(Ops<Bf16>&, std::span<const LevelGrowth>);
 template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);
 template void tree_attention_together(Ops<float>&, std::span<const TreeAttentionParams<float>>);
 template void tree_attention_together(Ops<Bf16>&, std::span<const TreeAttentionParams<Bf16>>);

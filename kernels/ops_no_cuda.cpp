@@ -1,4 +1,6 @@
 // The CUDA engine of a build without CUDA: one sentence.
+#include <algorithm>
+
 #include "kernels/nsa_verify/prompt.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/ops_together.h"
@@ -52,6 +54,20 @@ void nsa_verify_layer(Ops<T>& ops, const NsaStepParams<T>& step, std::int64_t la
   }
 }
 template <class T>
+StepShape prepare_dense_step(Ops<T>&, const DenseStepParams<T>&) {
+  return {};
+}
+template <class T>
+void dense_attention_layer(Ops<T>& ops, const DenseStepParams<T>& step, std::int64_t layer) {
+  for (std::size_t i = 0; i < step.calls.size(); ++i) {
+    ops.tree_attention(call_in_layer(step, i, layer));
+  }
+}
+template <class T>
+void grow_levels(Ops<T>&, std::span<const LevelGrowth> trees) {
+  std::for_each(trees.begin(), trees.end(), grow_level_cpu);
+}
+template <class T>
 void tree_attention_together(Ops<T>& ops, std::span<const TreeAttentionParams<T>> calls) {
   for (const TreeAttentionParams<T>& p : calls) {
     ops.tree_attention(p);
@@ -79,6 +95,15 @@ template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
 template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
+template StepShape prepare_dense_step(Ops<double>&, const DenseStepParams<double>&);
+template void dense_attention_layer(Ops<double>&, const DenseStepParams<double>&, std::int64_t);
+template StepShape prepare_dense_step(Ops<float>&, const DenseStepParams<float>&);
+template void dense_attention_layer(Ops<float>&, const DenseStepParams<float>&, std::int64_t);
+template StepShape prepare_dense_step(Ops<Bf16>&, const DenseStepParams<Bf16>&);
+template void dense_attention_layer(Ops<Bf16>&, const DenseStepParams<Bf16>&, std::int64_t);
+template void grow_levels(Ops<double>&, std::span<const LevelGrowth>);
+template void grow_levels(Ops<float>&, std::span<const LevelGrowth>);
+template void grow_levels(Ops<Bf16>&, std::span<const LevelGrowth>);
 template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);
 template void tree_attention_together(Ops<float>&, std::span<const TreeAttentionParams<float>>);
 template void tree_attention_together(Ops<Bf16>&, std::span<const TreeAttentionParams<Bf16>>);

@@ -32,10 +32,29 @@ NsaVerifyParams<T> call_in_layer(const NsaStepParams<T>& step, std::size_t call,
   return p;
 }
 
+template <class T>
+TreeAttentionParams<T> call_in_layer(const DenseStepParams<T>& step, std::size_t call,
+                                     std::int64_t layer) {
+  TreeAttentionParams<T> p = step.calls[call];
+  p.k += layer * step.cache_rows * step.width();
+  p.v += layer * step.cache_rows * step.width();
+  p.k_tree += layer * step.tree_rows * step.width();
+  p.v_tree += layer * step.tree_rows * step.width();
+  p.window = step.window(layer);
+  p.splits_chain = p.splits_chain && p.window == 0;
+  return p;
+}
+
 template NsaVerifyParams<double> call_in_layer(const NsaStepParams<double>&, std::size_t,
                                                std::int64_t);
 template NsaVerifyParams<float> call_in_layer(const NsaStepParams<float>&, std::size_t,
                                               std::int64_t);
 template NsaVerifyParams<Bf16> call_in_layer(const NsaStepParams<Bf16>&, std::size_t, std::int64_t);
+template TreeAttentionParams<double> call_in_layer(const DenseStepParams<double>&, std::size_t,
+                                                   std::int64_t);
+template TreeAttentionParams<float> call_in_layer(const DenseStepParams<float>&, std::size_t,
+                                                  std::int64_t);
+template TreeAttentionParams<Bf16> call_in_layer(const DenseStepParams<Bf16>&, std::size_t,
+                                                 std::int64_t);
 
 }  // namespace versieve::kernels

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/draft_tree/together.h"
 #include "kernels/ops.h"
 
 namespace versieve::kernels {
@@ -52,6 +53,37 @@ StepShape prepare_nsa_step(Ops<T>& ops, const NsaStepParams<T>& step);
 // That layer's calls. REQUIRES: the step was prepared, and no other since.
 template <class T>
 void nsa_verify_layer(Ops<T>& ops, const NsaStepParams<T>& step, std::int64_t layer);
+
+// Dense attention of several sequences in all layers, whose rows lie in buffers that they share.
+template <class T>
+struct DenseStepParams {
+  std::int64_t layers = 0;
+  std::int64_t cache_rows = 0, tree_rows = 0;  // between two layers
+  const T *k = nullptr, *v = nullptr;          // [layers, cache_rows, G, d]
+  std::vector<std::int64_t> windows;           // [layers], as TreeAttentionParams; empty: none
+  std::vector<TreeAttentionParams<T>> calls;   // of layer 0, had it no window
+
+  std::int64_t window(std::int64_t layer) const {
+    return windows.empty() ? 0 : windows[static_cast<std::size_t>(layer)];
+  }
+  std::int64_t width() const {  // G d
+    return calls.front().num_kv_heads * calls.front().head_dim;
+  }
+};
+
+// That call in that layer.
+template <class T>
+TreeAttentionParams<T> call_in_layer(const DenseStepParams<T>& step, std::size_t call,
+                                     std::int64_t layer);
+// As prepare_nsa_step and nsa_verify_layer.
+template <class T>
+StepShape prepare_dense_step(Ops<T>& ops, const DenseStepParams<T>& step);
+template <class T>
+void dense_attention_layer(Ops<T>& ops, const DenseStepParams<T>& step, std::int64_t layer);
+
+// A level of several trees.
+template <class T>
+void grow_levels(Ops<T>& ops, std::span<const LevelGrowth> trees);
 
 template <class T>
 void tree_attention_together(Ops<T>& ops, std::span<const TreeAttentionParams<T>> calls);

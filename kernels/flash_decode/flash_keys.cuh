@@ -30,6 +30,7 @@ struct FlashSlice {
   std::int64_t first_query = 0;
   bool tree = false;    // else each node follows the one before it
   int path_blocks = 0;  // of the grid's z, for the paths of a tree
+  int first_row = 0;    // of the maps' rows before the cache's own
 };
 
 __device__ inline std::int64_t committed(const FlashParams& p) {
@@ -62,9 +63,16 @@ __device__ inline int keys_of(const FlashParams& p, const FlashSlice& slice, int
 template <int kHeadDim>
 class FlashKeys {
  public:
-  // No place from `end` on exists.
-  __device__ FlashKeys(const FlashParams& p, const CacheMaps& maps, int g, int first_tile, int end)
-      : p_(p), maps_(maps), list_(token_list(p, g)), g_(g), end_(end), shared_(shared_keys(p)) {
+  // No place from `end` on exists. `first_row`: FlashSlice's.
+  __device__ FlashKeys(const FlashParams& p, const CacheMaps& maps, int first_row, int g,
+                       int first_tile, int end)
+      : p_(p),
+        maps_(maps),
+        list_(token_list(p, g)),
+        first_row_(first_row),
+        g_(g),
+        end_(end),
+        shared_(shared_keys(p)) {
     if (list_ != nullptr) {
       look_up(first_tile);
     }
@@ -105,7 +113,7 @@ class FlashKeys {
     const int panel = static_cast<int>(threadIdx.x) % 32;
     if (panel < kPanels) {
       copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes),
-                  value ? &maps_.v : &maps_.k, panel * 64, g_, row, barrier);
+                  value ? &maps_.v : &maps_.k, panel * 64, g_, first_row_ + row, barrier);
     }
   }
   // Tokens of the tile's rows lane and lane + 32, and whether their kRunRows follow each other.
@@ -149,7 +157,7 @@ class FlashKeys {
 #pragma unroll
       for (int panel = 0; panel < kPanels; ++panel) {
         copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes + (i * 32 + lane) * 128),
-                    map, panel * 64, g_, row_of(token_[i]), barrier);
+                    map, panel * 64, g_, first_row_ + row_of(token_[i]), barrier);
       }
     }
   }
@@ -157,6 +165,7 @@ class FlashKeys {
   const FlashParams& p_;
   const CacheMaps& maps_;
   const std::int32_t* list_;
+  int first_row_;
   int g_;
   int end_;
   int shared_;
@@ -171,9 +180,9 @@ template <int kHeadDim>
 class PathKeys : public FlashKeys<kHeadDim> {
  public:
   // The node sees the places before `end`. `path`: kTileKeys integers of shared memory.
-  __device__ PathKeys(const FlashParams& p, const CacheMaps& maps, int g, int first_tile, int end,
-                      int node, int* path)
-      : FlashKeys<kHeadDim>(p, maps, g, first_tile, end), node_(node), path_(path) {}
+  __device__ PathKeys(const FlashParams& p, const CacheMaps& maps, int first_row, int g,
+                      int first_tile, int end, int node, int* path)
+      : FlashKeys<kHeadDim>(p, maps, first_row, g, first_tile, end), node_(node), path_(path) {}
   // The nodes at the tile's places, or -1: as many steps up the tree as places follow.
   __device__ void look_up_rows(int tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;

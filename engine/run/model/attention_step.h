@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/run/model/block_key_cache.h"
 #include "engine/run/model/kv_cache.h"
 #include "engine/run/model/verify_options.h"
 #include "kernels/ops.h"
@@ -91,6 +92,7 @@ struct AttentionStep {
   const VerifyOptions& options;
   const StepNodes& nodes;
   const KvCache<T>& cache;
+  const BlockKeyCache<T>* block_keys = nullptr;  // of the cache; null: BlockAttention keeps them
   TreeKvPart<T> tree;
   std::int64_t first_row = 0;         // of the sequence's nodes among the step's
   bool keeps_rows_first = false;      // the cache takes rows of this layer before it is read

@@ -29,31 +29,45 @@ void BlockAttention<T>::update_device(const KvCache<T>& cache, const kernels::St
 }
 
 template <class T>
-void BlockAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
-  VERSIEVE_ASSERT(
-      step.nodes.count == 1 && keys_ && keys_->key_block() == step.options.resa->key_block,
-      "one query selects among kept block keys");
+kernels::ResaDecodeParams<T> BlockAttention<T>::params_of(const AttentionStep<T>& step,
+                                                          std::int64_t layer) const {
+  VERSIEVE_ASSERT(step.block_keys != nullptr || keys_, "block keys are kept");
+  const BlockKeyCache<T>& keys = step.block_keys != nullptr ? *step.block_keys : *keys_;
+  VERSIEVE_ASSERT(step.nodes.count == 1 && keys.key_block() == step.options.resa->key_block,
+                  "one query selects among kept block keys");
   VERSIEVE_ASSERT(step.options.resa->n_local >= 1, "the block that is being filled is attended");
-  kernels::ResaDecodeParams<T> p{.selection = *step.options.resa,
-                                 .counts = step.nodes.counts,
-                                 .num_heads = shape_.num_heads,
-                                 .num_kv_heads = shape_.num_kv_heads,
-                                 .head_dim = shape_.head_dim,
-                                 .context_len = step.nodes.context_len,
-                                 .vanilla = step.options.form == NsaForm::kVanilla,
-                                 .q = step.q,
-                                 .k = step.cache.k(layer),
-                                 .v = step.cache.v(layer),
-                                 .k_new = step.tree.k(layer),
-                                 .v_new = step.tree.v(layer),
-                                 .kmin = keys_->kmin(layer),
-                                 .kmax = keys_->kmax(layer),
-                                 .out = step.out};
-  const std::int64_t indices = shape_.num_kv_heads * p.active_count();
-  ensure_count(*ops_, active_, shape_.layers * indices);
-  p.indices = active_.data() + layer * indices;
-  ops_->resa_decode(p);
-  selected_ = indices;
+  return {.selection = *step.options.resa,
+          .counts = step.nodes.counts,
+          .num_heads = shape_.num_heads,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .context_len = step.nodes.context_len,
+          .vanilla = step.options.form == NsaForm::kVanilla,
+          .q = step.q,
+          .k = step.cache.k(layer),
+          .v = step.cache.v(layer),
+          .k_new = step.tree.k(layer),
+          .v_new = step.tree.v(layer),
+          .kmin = keys.kmin(layer),
+          .kmax = keys.kmax(layer),
+          .out = step.out};
+}
+
+template <class T>
+void BlockAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int64_t layer) {
+  std::vector<kernels::ResaDecodeParams<T>> calls;
+  selected_ = 0;
+  for (const AttentionStep<T>& step : steps) {
+    calls.push_back(params_of(step, layer));
+    selected_ += shape_.num_kv_heads * calls.back().active_count();
+  }
+  ensure_count(*ops_, active_, shape_.layers * selected_);
+  std::int32_t* indices = active_.data() + layer * selected_;
+  for (kernels::ResaDecodeParams<T>& call : calls) {
+    call.indices = indices;
+    indices += shape_.num_kv_heads * call.active_count();
+    ops_->resa_decode(call);
+  }
 }
 
 template <class T>

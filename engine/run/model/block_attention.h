@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/run/model/attention_step.h"
@@ -27,16 +28,19 @@ class BlockAttention {
   // Enqueues the same for the newest `tokens` of a length in device memory.
   void update_device(const KvCache<T>& cache, const kernels::StepCounts* counts,
                      std::int64_t tokens);
-  // REQUIRES: one node, kept keys of the selection's block size.
-  void attend(const AttentionStep<T>& step, std::int64_t layer);
-  // [G, n], ascending: what that layer attended last. Waits.
+  // Of sequences of the step. REQUIRES: one node each, keys of the selection's block size, kept
+  // here or the step's own.
+  void attend(std::span<const AttentionStep<T>> steps, std::int64_t layer);
+  // [G, n], ascending: what that layer attended last, sequence after sequence. Waits.
   std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;
 
  private:
+  kernels::ResaDecodeParams<T> params_of(const AttentionStep<T>& step, std::int64_t layer) const;
+
   kernels::Ops<T>* ops_;
   LlmShape shape_;
   std::optional<BlockKeyCache<T>> keys_;
-  kernels::OpsBuffer<T, std::int32_t> active_;  // [layers, G, count]: attended blocks
+  kernels::OpsBuffer<T, std::int32_t> active_;  // [layers, G, count of each]: attended blocks
   std::int64_t selected_ = 0;                   // G times count, of the last attention
 };
 

@@ -21,7 +21,7 @@ kernels::BlockKeysParams<T> BlockKeyCache<T>::params(const KvCache<T>& cache) co
           .num_kv_heads = num_kv_heads_,
           .head_dim = head_dim_,
           .key_block = key_block_,
-          .k_layer_rows = cache.capacity(),
+          .k_layer_rows = cache.rows().layer_rows,
           .key_layer_rows = rows_,
           .k = cache.k(0),
           .kmin = kmin_.data(),

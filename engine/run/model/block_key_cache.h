@@ -15,6 +15,11 @@ class BlockKeyCache {
   BlockKeyCache(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t key_block);
 
   std::int64_t key_block() const { return key_block_; }
+  // Device memory of the keys of a cache with room for so many tokens.
+  static std::int64_t bytes(const LlmShape& shape, std::int64_t key_block, std::int64_t capacity) {
+    return 2 * shape.layers * kernels::key_block_count(capacity, key_block) * shape.kv_width() *
+           static_cast<std::int64_t>(sizeof(T));
+  }
   // Rebuilds the blocks that hold a token of [first_token, cache.length()). A cache that has grown
   // gets all its blocks built anew.
   void update(const KvCache<T>& cache, std::int64_t first_token);

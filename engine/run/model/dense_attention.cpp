@@ -1,5 +1,7 @@
 #include "engine/run/model/dense_attention.h"
 
+#include <utility>
+
 #include "kernels/ops_together.h"
 #include "model/words/assert.h"
 
@@ -31,25 +33,37 @@ kernels::TreeAttentionParams<T> DenseAttention<T>::params_of(const AttentionStep
 }
 
 template <class T>
-void DenseAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int64_t layer,
-                               TokenSelector<T>* selector) {
-  selector = selector != nullptr ? selector : selector_;
-  if (steps.size() == 1) {
-    attend_one(steps.front(), layer, selector);
-    return;
-  }
-  VERSIEVE_ASSERT(selector == nullptr && capture_.weights == nullptr,
+kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> steps) {
+  VERSIEVE_ASSERT(selector_ == nullptr && capture_.weights == nullptr,
                   "tokens are chosen for one sequence");
-  std::vector<kernels::TreeAttentionParams<T>> calls;
-  for (const AttentionStep<T>& step : steps) {
-    calls.push_back(params_of(step, layer));
+  together_.calls.clear();
+  if (steps.empty()) {
+    return {};
   }
-  kernels::tree_attention_together<T>(*ops_, calls);
+  const KvRows<T>& rows = steps.front().cache.rows();
+  together_ = {.layers = shape_.layers,
+               .cache_rows = rows.layer_rows,
+               .tree_rows = steps.front().tree.all().rows(),
+               .k = rows.k,
+               .v = rows.v,
+               .windows = {},
+               .calls = std::move(together_.calls)};
+  for (std::int64_t layer = 0; shape_.has_windows() && layer < shape_.layers; ++layer) {
+    together_.windows.push_back(shape_.dense_layer(layer).window);
+  }
+  for (const AttentionStep<T>& step : steps) {
+    kernels::TreeAttentionParams<T> call = params_of(step, 0);
+    call.window = 0;
+    call.splits_chain = step.options.splits_chain || step.nodes.chain;
+    together_.calls.push_back(call);
+  }
+  return kernels::prepare_dense_step<T>(*ops_, together_);
 }
 
 template <class T>
-void DenseAttention<T>::attend_one(const AttentionStep<T>& step, std::int64_t layer,
-                                   TokenSelector<T>* selector) {
+void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer,
+                               TokenSelector<T>* selector) {
+  selector = selector != nullptr ? selector : selector_;
   kernels::TreeAttentionParams<T> p = params_of(step, layer);
   VERSIEVE_ASSERT(p.window == 0 || (selector == nullptr && capture_.weights == nullptr),
                   "a window leaves nothing to choose from");

@@ -7,7 +7,7 @@
 
 #include "engine/run/model/attention_step.h"
 #include "engine/run/model/token_selector.h"
-#include "kernels/ops.h"
+#include "kernels/ops_together.h"
 #include "model/words/llm_shape.h"
 
 namespace versieve::engine {
@@ -27,19 +27,26 @@ class DenseAttention {
 
   void set_capture(const AttentionCapture<T>& capture) { capture_ = capture; }
   void set_selector(TokenSelector<T>* selector) { selector_ = selector; }  // null: all tokens
-  // Of each sequence of the step. One alone may have its tokens chosen (by `selector`, in the place
-  // of the one that was set, where it is not null) and its weights kept.
-  void attend(std::span<const AttentionStep<T>> steps, std::int64_t layer,
+  // One sequence's, which may have its tokens chosen (by `selector`, in the place of the one that
+  // was set, where it is not null) and its weights kept.
+  void attend(const AttentionStep<T>& step, std::int64_t layer,
               TokenSelector<T>* selector = nullptr);
+  // As NsaAttention's: once a step of several sequences, then layer by layer.
+  kernels::StepShape prepare(std::span<const AttentionStep<T>> steps);
+  void attend_prepared(std::int64_t layer) {
+    if (!together_.calls.empty()) {
+      kernels::dense_attention_layer<T>(*ops_, together_, layer);
+    }
+  }
 
  private:
   kernels::TreeAttentionParams<T> params_of(const AttentionStep<T>& step, std::int64_t layer) const;
-  void attend_one(const AttentionStep<T>& step, std::int64_t layer, TokenSelector<T>* selector);
 
   kernels::Ops<T>* ops_;
   LlmShape shape_;
   AttentionCapture<T> capture_;
   TokenSelector<T>* selector_ = nullptr;
+  kernels::DenseStepParams<T> together_;
 };
 
 }  // namespace versieve::engine

@@ -110,6 +110,24 @@ class Draft {
   };
   // logits() then has a row a node, sequence after sequence.
   void step_batch(const SharedEntries& shared, std::span<const BatchNodes> sequences);
+  // The same of trees that are grown in device memory: of each a level's nodes, padded to its
+  // width.
+  struct LevelTree {
+    std::size_t sequence = 0;              // as BatchNodes
+    std::int64_t first = 0, count = 0;     // slots of the level
+    const std::int32_t* slot = nullptr;    // [count]: first, first + 1, ...
+    const std::int32_t* parent = nullptr;  // [first + count]: a slot, or -1
+    const std::int32_t* position = nullptr;
+  };
+  struct Level {
+    std::int64_t rows = 0;                      // of all trees, tree after tree
+    const std::int32_t* token = nullptr;        // [rows]
+    const std::int32_t* position = nullptr;     // [rows]
+    const std::int32_t* feature_row = nullptr;  // [rows]: output that the node's feature is: those
+                                                // of newest entries come first, then all nodes'
+    std::span<const LevelTree> trees;
+  };
+  void step_level(const SharedEntries& shared, const Level& level);
   // Device memory of calls of so many rows and slots, beside weights and entries.
   static std::int64_t step_bytes(const DraftShape& shape, std::int64_t rows, std::int64_t slots);
 
@@ -135,6 +153,11 @@ class Draft {
   void take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr,
                   T* k_cache = nullptr, T* v_cache = nullptr);
   void read_out_batch(const SharedEntries& shared, const std::int32_t* ints, std::int64_t rows);
+  struct BatchSequence;
+  // Slots first ... first + count - 1 of a sequence, from row `at` of the call on.
+  kernels::TreeAttentionParams<T> slot_attention(const SharedEntries& shared,
+                                                 const BatchSequence& sequence, std::int64_t at,
+                                                 const LevelTree& slots) const;
   // joint_ as queries of nodes, which attention takes apart.
   kernels::JointQueries<T> joint_queries() const;
   // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.

@@ -162,30 +162,12 @@ void Draft<T>::step_batch(const SharedEntries& shared, std::span<const BatchNode
     BatchSequence& s = batch_[n.sequence];
     const std::int64_t count = static_cast<std::int64_t>(n.nodes.token.size());
     const std::int64_t nodes = static_cast<std::int64_t>(s.parent.size());
-    const std::int64_t slot = s.first_slot * kv_width();
-    calls.push_back({.joint = {.x = joint_.data() + at * shape_.joint_rows(),
-                               .cosine = cosine_.data() + at * shape_.head_dim / 2,
-                               .sine = sine_.data() + at * shape_.head_dim / 2,
-                               .k = k_tree_.data() + slot,
-                               .v = v_tree_.data() + slot},
-                     .num_heads = shape_.num_heads,
-                     .num_kv_heads = shape_.num_kv_heads,
-                     .head_dim = shape_.head_dim,
-                     .context_len = s.length,
-                     .first_position = 1,
-                     .window = shape_.window,
-                     .num_queries = count,
-                     .num_nodes = nodes,
-                     .query_node = next,
-                     .parent = next + count,
-                     .position = next + count + nodes,
-                     .pages = s.table,
-                     .k = shared.k,
-                     .v = shared.v,
-                     .k_tree = k_tree_.data() + slot,
-                     .v_tree = v_tree_.data() + slot,
-                     .out = attention_.data() + at * q_width(),
-                     .cache_term = TrafficTerm::kDraft});
+    calls.push_back(slot_attention(shared, s, at,
+                                   {.first = nodes - count,
+                                    .count = count,
+                                    .slot = next,
+                                    .parent = next + count,
+                                    .position = next + count + nodes}));
     next += count + 2 * nodes;
     for (std::int64_t i = 0; i < count; ++i) {
       s.output.push_back(static_cast<std::int32_t>(batch_outputs_ + at + i));
@@ -195,6 +177,56 @@ void Draft<T>::step_batch(const SharedEntries& shared, std::span<const BatchNode
   kernels::tree_attention_together<T>(*ops_, calls);
   finish(rows, feature_.data(), output_.data() + batch_outputs_ * shape_.hidden);
   batch_outputs_ += rows;
+}
+
+template <class T>
+kernels::TreeAttentionParams<T> Draft<T>::slot_attention(const SharedEntries& shared,
+                                                         const BatchSequence& sequence,
+                                                         std::int64_t at,
+                                                         const LevelTree& slots) const {
+  const std::int64_t slot = sequence.first_slot * kv_width();
+  return {.joint = {.x = joint_.data() + at * shape_.joint_rows(),
+                    .cosine = cosine_.data() + at * shape_.head_dim / 2,
+                    .sine = sine_.data() + at * shape_.head_dim / 2,
+                    .k = k_tree_.data() + slot,
+                    .v = v_tree_.data() + slot},
+          .num_heads = shape_.num_heads,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .context_len = sequence.length,
+          .first_position = 1,
+          .window = shape_.window,
+          .num_queries = slots.count,
+          .num_nodes = slots.first + slots.count,
+          .query_node = slots.slot,
+          .parent = slots.parent,
+          .position = slots.position,
+          .pages = sequence.table,
+          .k = shared.k,
+          .v = shared.v,
+          .k_tree = k_tree_.data() + slot,
+          .v_tree = v_tree_.data() + slot,
+          .out = attention_.data() + at * q_width(),
+          .cache_term = TrafficTerm::kDraft};
+}
+
+template <class T>
+void Draft<T>::step_level(const SharedEntries& shared, const Level& level) {
+  ensure_rows(level.rows);
+  VERSIEVE_ASSERT(batch_outputs_ + level.rows <= slot_capacity_ + 1, "slots were asked for");
+  embed(level.rows, level.token, level.position, level.feature_row);
+  project(level.rows);
+  std::int64_t at = 0;
+  std::vector<kernels::TreeAttentionParams<T>> calls;
+  for (const LevelTree& tree : level.trees) {
+    const BatchSequence& s = batch_[tree.sequence];
+    VERSIEVE_ASSERT(tree.first + tree.count <= s.slots, "slots were asked for");
+    calls.push_back(slot_attention(shared, s, at, tree));
+    at += tree.count;
+  }
+  kernels::tree_attention_together<T>(*ops_, calls);
+  finish(level.rows, feature_.data(), output_.data() + batch_outputs_ * shape_.hidden);
+  batch_outputs_ += level.rows;
 }
 
 template <class T>
@@ -213,15 +245,18 @@ template void Draft<double>::read_out_batch(const SharedEntries&, const std::int
                                             std::int64_t);
 template std::int64_t Draft<double>::step_bytes(const DraftShape&, std::int64_t, std::int64_t);
 template void Draft<double>::step_batch(const SharedEntries&, std::span<const BatchNodes>);
+template void Draft<double>::step_level(const SharedEntries&, const Level&);
 template void Draft<float>::extend_batch(const SharedEntries&, std::span<const BatchEntries>,
                                          const float*);
 template void Draft<float>::read_out_batch(const SharedEntries&, const std::int32_t*, std::int64_t);
 template std::int64_t Draft<float>::step_bytes(const DraftShape&, std::int64_t, std::int64_t);
 template void Draft<float>::step_batch(const SharedEntries&, std::span<const BatchNodes>);
+template void Draft<float>::step_level(const SharedEntries&, const Level&);
 template void Draft<Bf16>::extend_batch(const SharedEntries&, std::span<const BatchEntries>,
                                         const Bf16*);
 template void Draft<Bf16>::read_out_batch(const SharedEntries&, const std::int32_t*, std::int64_t);
 template std::int64_t Draft<Bf16>::step_bytes(const DraftShape&, std::int64_t, std::int64_t);
 template void Draft<Bf16>::step_batch(const SharedEntries&, std::span<const BatchNodes>);
+template void Draft<Bf16>::step_level(const SharedEntries&, const Level&);
 
 }  // namespace versieve::engine

@@ -197,6 +197,7 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
   return {.options = part.options,
           .nodes = part.nodes,
           .cache = *part.cache,
+          .block_keys = part.block_keys,
           .tree = TreeKvPart<T>(tree_kv_, part.first_row, part.first_compressed),
           .first_row = part.first_row,
           .keeps_rows_first = piece_rows_.has_value(),
@@ -207,24 +208,29 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
 }
 
 template <class T>
-std::vector<AttentionStep<T>> Target<T>::attention_steps() const {
+std::vector<AttentionStep<T>> Target<T>::attention_steps(bool resa) const {
   std::vector<AttentionStep<T>> steps;
   for (const Part& part : parts_) {
-    steps.push_back(attention_step(part));
+    if (part.options.resa.has_value() == resa) {
+      steps.push_back(attention_step(part));
+    }
   }
   return steps;
 }
 
 template <class T>
 void Target<T>::attend(std::int64_t layer) {
-  if (!is_sparse(shape_) && !parts_[0].options.resa) {
-    dense_.attend(attention_steps(), layer, parts_[0].options.index ? &indexer_ : nullptr);
-  } else if (is_sparse(shape_) && parts_.size() > 1) {
+  if (parts_.size() > 1 && is_sparse(shape_)) {
     nsa_.attend_prepared(layer);
+  } else if (parts_.size() > 1) {
+    dense_.attend_prepared(layer);
+    blocks_.attend(attention_steps(true), layer);
+  } else if (!is_sparse(shape_) && !parts_[0].options.resa) {
+    dense_.attend(attention_step(parts_[0]), layer, parts_[0].options.index ? &indexer_ : nullptr);
   } else if (is_sparse(shape_)) {
     nsa_.attend(attention_step(parts_[0]), layer);
   } else {
-    blocks_.attend(attention_step(parts_[0]), layer);
+    blocks_.attend(attention_steps(true), layer);
   }
 }
 

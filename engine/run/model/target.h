@@ -53,6 +53,7 @@ struct SequencePart {
   DraftTree tree;
   VerifyOptions options;
   KvCache<T>* cache = nullptr;
+  BlockKeyCache<T>* block_keys = nullptr;  // of that cache, which a commit keeps; null: none
 };
 
 template <class T>
@@ -79,9 +80,10 @@ class Target {
   void verify(const DraftTree& tree, const VerifyOptions& options);
   // The trees of several sequences in one forward (target_batch.cpp): what works row by row takes
   // the nodes of all at once, sequence after sequence; attention is each sequence's own. A
-  // sequence's rows have the bits of verify() alone. Steps of one shape are recorded once (NSA, on
-  // a GPU). Never waits for the device but where memory grows. Takes no ReSA and no chosen tokens.
-  // REQUIRES: the caches differ, hold their contexts and, of several, are of one pool.
+  // sequence's rows have the bits of verify() alone. Steps of one shape are recorded once (bf16 on
+  // a GPU). Never waits for the device but where memory grows. ReSA needs the parts' block keys,
+  // its steps are not recorded; takes no chosen tokens. REQUIRES: the caches differ, hold their
+  // contexts and, of several, are of one pool.
   void verify_batch(std::vector<SequencePart<T>> parts);
   // Appends a path of each sequence of the last verify_batch, none where it is empty. REQUIRES: the
   // caches are of one pool.
@@ -150,6 +152,7 @@ class Target {
     TreeLayout layout;  // after verify_device: empty
     VerifyOptions options;
     KvCache<T>* cache = nullptr;
+    BlockKeyCache<T>* block_keys = nullptr;
     StepNodes nodes;
     std::int64_t first_row = 0;
     std::int64_t first_compressed = 0;  // of the tree's compressed rows
@@ -175,7 +178,8 @@ class Target {
   void keep_piece_rows(std::int64_t layer);  // target_prefill.cpp
   std::int32_t source_row(const Part& part, std::int32_t source) const;
   void upload_layout();
-  std::vector<AttentionStep<T>> attention_steps() const;
+  // Of parts that attend blocks that they select (ReSA), or of all others.
+  std::vector<AttentionStep<T>> attention_steps(bool resa) const;
   void capture_embedding();
   void repeat_captures();
   // Where the stream entering that layer is kept (the first slot that asks for it), or null.

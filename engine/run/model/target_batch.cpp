@@ -41,6 +41,7 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
             .layout = {},
             .options = std::move(sequence.options),
             .cache = sequence.cache,
+            .block_keys = sequence.block_keys,
             .nodes = {}};
   part.layout = tree_layout(part.tree, length, shape_.nsa, is_nsa(shape_));
   part.nodes = {.count = part.tree.size(),
@@ -136,7 +137,8 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
   std::int64_t rows = 0, compressed = 0;
   const bool together = parts.size() > 1;
   for (SequencePart<T>& part : parts) {
-    VERSIEVE_ASSERT(part.cache == &cache_ || !part.options.resa, "ReSA keeps one sequence's keys");
+    VERSIEVE_ASSERT(part.cache == &cache_ || !part.options.resa || part.block_keys != nullptr,
+                    "ReSA selects among the sequence's block keys");
     if (part.cache != &cache_) {
       nsa_.set_hint(-1);  // it is of the target's own sequence
     }
@@ -160,10 +162,8 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
 // What follows the step's shape lies in device memory by now, or in its launches.
 template <class T>
 void Target<T>::run_together() {
-  kernels::StepShape shape;
-  if (is_nsa(shape_)) {
-    shape = nsa_.prepare(attention_steps());
-  }
+  const std::vector<AttentionStep<T>> steps = attention_steps(false);
+  kernels::StepShape shape = is_nsa(shape_) ? nsa_.prepare(steps) : dense_.prepare(steps);
   count_logits();
   if (!shape.empty()) {
     for (const std::int64_t size : {nodes_.count, nodes_.compressed_rows, logits_rows_, rows_}) {
@@ -171,7 +171,8 @@ void Target<T>::run_together() {
     }
     shape.push_back(reinterpret_cast<std::int64_t>(nodes_.token));
   }
-  if (!records_ || piece_rows_) {  // a prompt's pieces never come again
+  // A prompt's pieces never come again; the sizes of ReSA's calls are in their launches.
+  if (!records_ || piece_rows_ || steps.size() < parts_.size()) {
     shape.clear();
   }
   recordings_.run(*ops_, shape, [this] { run_nodes(); });
@@ -230,6 +231,13 @@ void Target<T>::commit_batch(std::span<const std::vector<std::int32_t>> paths) {
     commits.push_back(std::move(rows));
   }
   append_rows(*ops_, shape_, tree_kv_.view(), commits, staged_commit_);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (parts_[i].block_keys != nullptr && !paths[i].empty()) {
+      const KvCache<T>& cache = *parts_[i].cache;
+      parts_[i].block_keys->update(cache,
+                                   cache.length() - static_cast<std::int64_t>(paths[i].size()));
+    }
+  }
 }
 
 template <class T>

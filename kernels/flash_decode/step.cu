@@ -1,0 +1,188 @@
+#include "kernels/flash_decode/step.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "kernels/common/launch_range.h"
+#include "kernels/flash_decode/flash_kernels.cuh"
+#include "kernels/launch.h"
+#include "kernels/tree_attention/traffic.h"
+#include "model/words/assert.h"
+
+namespace versieve::kernels {
+namespace {
+
+constexpr std::size_t kLaunchBytes = std::size_t{256} << 20;  // of a launch's partial results
+// A context's bound: the next multiple. Grids and a recording hold so long.
+constexpr std::int64_t kBoundTokens = 1024;
+
+std::int64_t bound_of(const FlashParams& p) {
+  return (p.context_len + kBoundTokens) / kBoundTokens * kBoundTokens;
+}
+
+std::int64_t room_of(const FlashParams& p) {
+  return most_chunks(bound_of(p) + p.num_nodes);
+}
+
+bool takes(const FlashParams& p) {
+  return flash_decode_takes(p) && !dense_pass_takes(p) && p.selected.token == nullptr &&
+         p.weights == nullptr && p.counts == nullptr && p.num_queries <= kSliceQueries;
+}
+
+// Calls that share a launch.
+struct Group {
+  std::size_t first = 0;  // of the plan's calls
+  FlashGrid grid;
+  std::size_t bytes = 0;  // of partial results
+  Traffic attended, merged;
+};
+
+}  // namespace
+
+struct FlashStep::Plan {
+  const DenseStepParams<Bf16>* step = nullptr;
+  std::vector<FlashCall> calls;  // in the order of the groups
+  std::vector<Group> groups;
+  std::vector<std::size_t> others;
+  CacheMaps maps{};
+  StepShape mapped;  // what the maps are of
+  const FlashCall* arguments = nullptr;
+
+  void group(const std::vector<std::size_t>& taken);
+  void set_maps();
+};
+
+// By size, as many to a launch as have scratch.
+void FlashStep::Plan::group(const std::vector<std::size_t>& taken) {
+  const std::int64_t width = step->width();
+  for (int size = 0; size < 4; ++size) {
+    bool fresh = true;
+    for (const std::size_t i : taken) {
+      const FlashParams& p = step->calls[i];
+      if (size_of(p) != size) {
+        continue;
+      }
+      const std::size_t bytes = partials_bytes(p, room_of(p));
+      if (fresh || groups.back().bytes + bytes > kLaunchBytes) {
+        groups.push_back({.first = calls.size(), .grid = {}, .attended = {}, .merged = {}});
+        fresh = false;
+      }
+      FlashCall call{.p = p, .slice = {.tree = !is_chain(p)}, .partials = {}};
+      cut_call(call, bound_of(p));
+      call.slice.first_row = static_cast<int>((p.k - step->k) / width);
+      Group& own = groups.back();
+      own.grid.add(call);
+      own.bytes += bytes;
+      own.attended += tree_attention_traffic(p);
+      own.attended += partials_traffic(p, true);
+      own.merged += partials_traffic(p, false);
+      calls.push_back(call);
+    }
+  }
+}
+
+// Of all caches and layers; made anew where those are others.
+void FlashStep::Plan::set_maps() {
+  const FlashParams& p = step->calls.front();
+  const std::int64_t rows = step->layers * step->cache_rows;
+  VERSIEVE_ASSERT(rows < INT32_MAX, "the copy engine counts rows in 32 bits");
+  const StepShape of = {reinterpret_cast<std::int64_t>(step->k),
+                        reinterpret_cast<std::int64_t>(step->v),
+                        rows,
+                        p.num_kv_heads,
+                        p.head_dim,
+                        step->cache_rows};
+  if (of != mapped) {
+    mapped = of;
+    maps = {.k = cache_map(step->k, rows, p.num_kv_heads, p.head_dim, kTileKeys),
+            .v = cache_map(step->v, rows, p.num_kv_heads, p.head_dim, kTileKeys)};
+  }
+}
+
+FlashStep::FlashStep() : plan_(std::make_unique<Plan>()) {}
+FlashStep::~FlashStep() = default;
+
+void FlashStep::plan(const DenseStepParams<Bf16>& step) {
+  Plan& plan = *plan_;
+  plan.step = &step;
+  plan.calls.clear();
+  plan.groups.clear();
+  plan.others.clear();
+  std::vector<std::size_t> taken;
+  for (std::size_t i = 0; i < step.calls.size(); ++i) {
+    (takes(step.calls[i]) ? taken : plan.others).push_back(i);
+  }
+  if (!taken.empty()) {
+    plan.group(taken);
+    plan.set_maps();
+  }
+}
+
+const std::vector<std::size_t>& FlashStep::others() const {
+  return plan_->others;
+}
+std::size_t FlashStep::argument_bytes() const {
+  return plan_->calls.size() * sizeof(FlashCall);
+}
+std::size_t FlashStep::scratch_bytes() const {
+  return std::transform_reduce(
+      plan_->groups.begin(), plan_->groups.end(), std::size_t{0},
+      [](std::size_t a, std::size_t b) { return std::max(a, b); },
+      [](const Group& group) { return group.bytes; });
+}
+
+StepShape FlashStep::shape() const {
+  if (!plan_->others.empty() || !plan_->step->windows.empty()) {
+    return {};
+  }
+  StepShape shape = plan_->mapped;
+  shape.push_back(plan_->step->tree_rows);
+  for (const Group& group : plan_->groups) {
+    const FlashGrid& grid = group.grid;
+    for (const std::int64_t size :
+         {std::int64_t{grid.size}, std::int64_t{grid.calls}, std::int64_t{grid.row_blocks},
+          std::int64_t{grid.deep}, grid.queries, grid.num_heads}) {
+      shape.push_back(size);
+    }
+  }
+  return shape;
+}
+
+void FlashStep::write(void* arguments, const void* memory, const LaunchContext& context) {
+  Plan& plan = *plan_;
+  VERSIEVE_ASSERT(context.scratch_bytes >= scratch_bytes(), "scratch was sized for this step");
+  plan.arguments = static_cast<const FlashCall*>(memory);
+  for (const Group& group : plan.groups) {
+    char* scratch = static_cast<char*>(context.scratch);
+    for (std::size_t i = group.first; i < group.first + static_cast<std::size_t>(group.grid.calls);
+         ++i) {
+      FlashCall& call = plan.calls[i];
+      call.partials = partials_of(call.p, room_of(call.p), scratch);
+      scratch += partials_bytes(call.p, room_of(call.p));
+    }
+  }
+  std::memcpy(arguments, plan.calls.data(), argument_bytes());
+}
+
+void FlashStep::launch(std::int64_t layer, const LaunchContext& context) const {
+  const Plan& plan = *plan_;
+  for (const Group& group : plan.groups) {
+    const FlashGrid& grid = group.grid;
+    const FlashSeveral several{.calls = plan.arguments + group.first,
+                               .row_blocks = grid.row_blocks,
+                               .layer_rows = static_cast<int>(layer * plan.step->cache_rows),
+                               .layer_nodes = layer * plan.step->tree_rows * plan.step->width(),
+                               .maps = plan.maps};
+    const bool narrow = plan.step->calls.front().head_dim == 64;
+    {
+      const LaunchRange range("flash_decode", group.attended, context.observer);
+      narrow ? launch_size<64>(several, grid, {}, context.stream)
+             : launch_size<128>(several, grid, {}, context.stream);
+    }
+    const LaunchRange range("flash_combine", group.merged, context.observer);
+    narrow ? launch_combine<64>(several, grid, {}, context.stream)
+           : launch_combine<128>(several, grid, {}, context.stream);
+  }
+}
+
+}  // namespace versieve::kernels
