@@ -8,6 +8,7 @@
 
 #include "engine/run/model/draft.h"
 #include "engine/run/model/target.h"
+#include "model/words/assert.h"
 
 namespace versieve::engine {
 
@@ -20,6 +21,11 @@ class BatchDrafter {
   virtual ~BatchDrafter() = default;
   // Runs nodes of growing trees; logits() then has a row a node, sequence after sequence.
   virtual void step(std::span<const Nodes> trees) = 0;
+  // Whether it takes nodes whose tokens the host does not know, and a level of trees of such.
+  virtual bool takes_levels() const { return false; }
+  virtual void step_level(const typename Draft<T>::Level&) {
+    VERSIEVE_ASSERT(false, "it takes nodes of the host's");
+  }
   virtual const T* logits() const = 0;  // [rows, vocab()]; of the roots at first
   virtual std::int64_t vocab() const = 0;
   // [vocab()]: the target's tokens; empty: the same vocabulary.
@@ -37,6 +43,10 @@ class HeadBatchDrafter final : public BatchDrafter<T> {
   void use(const typename Draft<T>::SharedEntries& entries) { entries_ = entries; }
   void step(std::span<const typename BatchDrafter<T>::Nodes> trees) override {
     draft_->step_batch(entries_, trees);
+  }
+  bool takes_levels() const override { return true; }
+  void step_level(const typename Draft<T>::Level& level) override {
+    draft_->step_level(entries_, level);
   }
   const T* logits() const override { return draft_->logits(); }
   std::int64_t vocab() const override { return draft_->shape().vocab; }

@@ -18,6 +18,7 @@ void BatchSession<T>::use_strategy(Running& run, const Strategy& strategy) {
   run.request.options.strategy = strategy;
   run.verify = verify_options(strategy, target_->shape());
   run.chain_length.reset();
+  run.unrectified.clear();
   if (strategy.adapts_length) {
     run.chain_length.emplace(strategy.draft.levels());
   }

@@ -36,6 +36,9 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const Ll
     for (const Strategy& strategy : strategies_of(request)) {
       const DraftChoice& choice = strategy.draft;
       nodes = std::max(nodes, choice.nodes);
+      if (strategy.attention == AttentionMethod::kResa) {
+        nodes = std::max(nodes, strategy.resa_rectify_every);  // of a dense pass
+      }
       slots = std::max(slots, draft_slots(choice));
       if (request.options.temperature > 0.0 && !samples_coupled(strategy) && choice.width == 1) {
         levels = std::max(levels, choice.levels());  // laws of chains that are drawn
@@ -60,6 +63,20 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const Ll
   return bytes;
 }
 
+// Block keys of a page of a request of ReSA.
+template <class T>
+std::int64_t block_key_bytes(const LlmShape& shape, std::span<const BatchRequest> requests) {
+  std::int64_t most = 0;
+  for (const BatchRequest& request : requests) {
+    for (const Strategy& strategy : strategies_of(request)) {
+      if (strategy.attention == AttentionMethod::kResa) {
+        most = std::max(most, BlockKeyCache<T>::bytes(shape, strategy.resa_key_block, kPageTokens));
+      }
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 template <class T>
@@ -69,7 +86,7 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
                        std::optional<std::int64_t> given) {
   MemoryPlan plan{.own_page_bytes = KvPool<T>::page_bytes(shape, draft),
                   .step_bytes = step_bytes<T>(shape, draft, draft_model, requests, options)};
-  plan.page_bytes = plan.own_page_bytes +
+  plan.page_bytes = plan.own_page_bytes + block_key_bytes<T>(shape, requests) +
                     (draft_model == nullptr ? 0 : KvPool<T>::page_bytes(*draft_model, nullptr));
   std::vector<std::int64_t> needed;
   for (const BatchRequest& request : requests) {

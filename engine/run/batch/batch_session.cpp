@@ -30,7 +30,7 @@ std::int64_t token_limit(const LlmShape& shape, const BatchRequest& request) {
 // What a batch does not do of a strategy that a single request takes, or an empty text.
 std::string batch_refusal(const GenerateOptions& options) {
   if (runs_alone(options.strategy)) {
-    return "batches take nsa and dense attention; resa, specattn, indexer and draft=resa run one "
+    return "batches take nsa, dense attention and resa; specattn, indexer and draft=resa run one "
            "request at a time";
   }
   return sampling_refusal(options);
@@ -218,7 +218,7 @@ void BatchSession<T>::plan() {
   std::int64_t left = options_.prefill_rows;
   for (const std::unique_ptr<Running>& run : running_) {
     if (!run->reads_prompt()) {
-      trees.push_back({.run = run.get(), .path = {}, .yielded = {}});
+      trees.push_back({.run = run.get(), .path = {}, .yielded = {}, .rectified = {}});
       continue;
     }
     const std::int64_t rows = std::min({run->prompt_tokens() - run->prefilled, left, kMostRows});
@@ -227,7 +227,8 @@ void BatchSession<T>::plan() {
                 .begin = run->prefilled,
                 .end = run->prefilled + rows,
                 .path = {},
-                .yielded = {}};
+                .yielded = {},
+                .rectified = {}};
       (part.ends_prompt() ? ends : pieces).push_back(std::move(part));
       left -= rows;
     }
@@ -251,6 +252,8 @@ void BatchSession<T>::verify() {
     } else {
       sequence.tree = run.tree;
       sequence.options = run.verify;
+      keep_block_keys(run);
+      sequence.block_keys = run.block_keys ? &*run.block_keys : nullptr;
     }
     sequences.push_back(std::move(sequence));
   }
@@ -327,6 +330,7 @@ void BatchSession<T>::commit() {
     if (part.is_prompt()) {
       part.run->prefilled = part.end;
     }
+    count_sparse(part);
   }
   target_->commit_batch(paths);
 }
@@ -359,11 +363,14 @@ std::vector<FinishedRequest> BatchSession<T>::step() {
   commit();
   const double committed = now();
   draft_next();
+  const double drafted = now();
+  rectify();
   take_ready_prefixes();
   seconds_.enqueue += enqueued - begin;
   seconds_.accept += accepted - enqueued;
   seconds_.commit += committed - accepted;
-  seconds_.draft += now() - committed;
+  seconds_.draft += drafted - committed;
+  seconds_.rectify += now() - drafted;
   parts_.clear();
   ++steps_;
   return release_finished();

@@ -79,13 +79,13 @@ struct SessionSeconds {
   double enqueue = 0.0;  // the forward: lists made, launches enqueued
   double accept = 0.0;   // until the accepted tokens are on the host, which waits for the device
   double commit = 0.0;   // enqueued
-  double draft = 0.0;    // entries and trees of the next step, which wait level by level
+  double draft = 0.0;    // entries and trees of the next step, which are waited for
+  double rectify = 0.0;  // ReSA's dense passes, enqueued
 };
 
 // Whether no batch takes it: its keys or choices are kept of one sequence (one_by_one.h).
 inline bool runs_alone(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kResa ||
-         strategy.attention == AttentionMethod::kSpecAttn ||
+  return strategy.attention == AttentionMethod::kSpecAttn ||
          strategy.attention == AttentionMethod::kIndexer || strategy.drafts_itself;
 }
 
@@ -162,10 +162,12 @@ class BatchSession {
     bool holds_prompt = true;    // the rows are of its prompt's tokens, or will be
     bool drafted = false;        // the tree is a draft's, not a root alone
     bool may_draft = false;      // a strategy of it does
-    std::unique_ptr<TupleChooser> chooser = {};  // of a plan
-    std::size_t tuple = 0;                       // that verifies the tree
-    std::optional<ChainLength> chain_length;     // of a draft that adapts it
-    kernels::OpsBuffer<T> chain_logits;          // [levels, V], of chains that are drawn
+    std::unique_ptr<TupleChooser> chooser = {};       // of a plan
+    std::size_t tuple = 0;                            // that verifies the tree
+    std::optional<ChainLength> chain_length;          // of a draft that adapts it
+    kernels::OpsBuffer<T> chain_logits;               // [levels, V], of chains that are drawn
+    std::optional<BlockKeyCache<T>> block_keys = {};  // of ReSA
+    std::vector<std::int32_t> unrectified = {};       // committed since its last dense pass
     bool over = false;
 
     std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
@@ -177,6 +179,7 @@ class BatchSession {
     std::int64_t begin = 0, end = 0;  // of the prompt; equal: a tree
     std::vector<std::int32_t> path;   // committed nodes
     std::vector<std::int32_t> yielded;
+    std::vector<std::int32_t> rectified;  // the newest tokens, whose rows are to be written anew
 
     bool is_prompt() const { return begin < end; }
     bool ends_prompt() const { return end == run->prompt_tokens(); }
@@ -202,6 +205,9 @@ class BatchSession {
   void accept();
   void take(Part& part, const Acceptance& acceptance, double time);
   void commit();
+  void keep_block_keys(Running& run);  // batch_rectify.cpp, as the next
+  void count_sparse(Part& part);
+  void rectify();
   void draft_next();  // batch_drafts.cpp, as those that follow
   void begin_drafting(Running& run);
   void learn(Running& run, std::int64_t yield);

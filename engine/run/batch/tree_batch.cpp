@@ -56,19 +56,28 @@ void TreeBatch<T>::list_draws(const std::vector<Growing*>& level, std::int64_t w
   for (const Growing* tree : level) {
     const std::int64_t row = tree->first_row;
     if (tree->wanted->is_coupled()) {
-      ops_->gumbel_top({.rows = static_cast<std::int64_t>(tree->nodes.size()),
-                        .vocab = vocab,
-                        .k = width,
-                        .temperature = tree->wanted->temperature,
-                        .seed = tree->wanted->seed,
-                        .logits = draft_->logits() + row * vocab,
-                        .position = positions + row,
-                        .token = target_token(),
-                        .perturbed = perturbed_.data(),
-                        .index = index_.data() + row * width,
-                        .log_probability = score_.data() + row * width});
+      draw_children(*tree->wanted, static_cast<std::int64_t>(tree->nodes.size()), row, width,
+                    positions + row);
     }
   }
+}
+
+template <class T>
+void TreeBatch<T>::draw_children(const WantedTree<T>& tree, std::int64_t rows,
+                                 std::int64_t first_row, std::int64_t width,
+                                 const std::int32_t* position) {
+  const std::int64_t vocab = draft_->vocab();
+  ops_->gumbel_top({.rows = rows,
+                    .vocab = vocab,
+                    .k = width,
+                    .temperature = tree.temperature,
+                    .seed = tree.seed,
+                    .logits = draft_->logits() + first_row * vocab,
+                    .position = position,
+                    .token = target_token(),
+                    .perturbed = perturbed_.data(),
+                    .index = index_.data() + first_row * width,
+                    .log_probability = score_.data() + first_row * width});
 }
 
 // The newest node's row, each logit in the place of the target's token.
@@ -194,6 +203,11 @@ void TreeBatch<T>::run_nodes(const std::vector<Growing*>& level) {
 
 template <class T>
 std::vector<DraftTree> TreeBatch<T>::grow(std::span<const WantedTree<T>> wanted) {
+  return grows_by_levels(wanted) ? grow_levels(wanted) : grow_by_host(wanted);
+}
+
+template <class T>
+std::vector<DraftTree> TreeBatch<T>::grow_by_host(std::span<const WantedTree<T>> wanted) {
   std::vector<Growing> trees;
   for (const WantedTree<T>& tree : wanted) {
     trees.push_back({.wanted = &tree,

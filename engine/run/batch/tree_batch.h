@@ -2,6 +2,7 @@
 // all in one call, and each request's tree is the one that it would grow alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "engine/run/batch/batch_drafter.h"
 #include "engine/run/model/device_ints.h"
 #include "engine/run/speculate/tree_growth.h"
+#include "kernels/ops_together.h"
 #include "model/words/draft_tree.h"
 #include "model/words/strategy.h"
 
@@ -42,8 +44,10 @@ class TreeBatch {
   TreeBatch(kernels::Ops<T>& ops, BatchDrafter<T>& draft)
       : ops_(&ops), draft_(&draft), own_tokens_(draft.target_tokens()) {}
 
-  // A tree for each, in its traversal order. REQUIRES: the drafter's logits() are those of as many
-  // roots, in this order; of a head's with draft_slots() each.
+  // A tree for each, in its traversal order. Where the draft takes levels and no chain is drawn
+  // from the draft's law all of them are enqueued, and the host waits once; else level by level.
+  // REQUIRES: the drafter's logits() are those of as many roots, in this order; of a head's with
+  // draft_slots() each.
   std::vector<DraftTree> grow(std::span<const WantedTree<T>> wanted);
 
  private:
@@ -59,14 +63,35 @@ class TreeBatch {
     std::int64_t first_row = 0;  // of the nodes' rows
   };
 
+  std::int64_t branch_of(const WantedTree<T>& tree) const {  // children listed of a node
+    return std::min(tree.choice.width, draft_->vocab());
+  }
+
+  // Level by level, the host choosing (tree_batch.cpp).
+  std::vector<DraftTree> grow_by_host(std::span<const WantedTree<T>> wanted);
   void list_children(const std::vector<Growing*>& level, std::int64_t rows, std::int64_t width);
   void list_draws(const std::vector<Growing*>& level, std::int64_t width);
+  // Draws of a tree's rows of the draft's logits, into its rows of the lists.
+  void draw_children(const WantedTree<T>& tree, std::int64_t rows, std::int64_t first_row,
+                     std::int64_t width, const std::int32_t* position);
   // A token drawn for each chain of the level that is drawn, in order, and its law kept.
   std::vector<std::int32_t> draw_tokens(const std::vector<Growing*>& level);
   void keep_law(const Growing& tree);
   const std::int32_t* target_token();
   void expand(const std::vector<Growing*>& level);
   void run_nodes(const std::vector<Growing*>& level);
+
+  // Where the draft runs, without the host (tree_levels.cpp).
+  struct Level;
+  bool grows_by_levels(std::span<const WantedTree<T>> wanted) const;
+  std::vector<DraftTree> grow_levels(std::span<const WantedTree<T>> wanted);
+  void make_room(std::span<const WantedTree<T>> wanted);
+  void list_level(std::span<const WantedTree<T>> wanted, const std::vector<Level>& level,
+                  std::int64_t width, const std::int32_t* position);
+  void grow_level(std::span<const WantedTree<T>> wanted, const std::vector<Level>& level,
+                  std::int64_t number, std::int64_t width, std::int64_t outputs);
+  void run_level(const std::vector<Level>& level, std::int64_t number);
+  std::vector<DraftTree> grown_trees(std::span<const WantedTree<T>> wanted) const;
 
   kernels::Ops<T>* ops_;
   BatchDrafter<T>* draft_;
@@ -79,6 +104,14 @@ class TreeBatch {
   kernels::OpsBuffer<T, kernels::SumOf<T>> uniforms_;  // [chains that are drawn]
   kernels::OpsBuffer<T, kernels::SumOf<T>> tau_;
   kernels::OpsBuffer<T, std::int32_t> drawn_;  // [chains, 2]: accepted, token
+
+  using Ints = kernels::OpsBuffer<T, std::int32_t>;
+  kernels::OpsBuffer<T, kernels::StepState> states_;  // of each tree, for its pool
+  Ints node_token_, node_position_, node_source_;     // [rows]: frontiers, tree after tree
+  Ints slot_parent_, slot_position_;                  // slots, tree after tree
+  Ints slot_number_;                                  // 0, 1, ...
+  std::vector<std::int64_t> first_slot_;              // of each tree
+  const std::int32_t* root_position_ = nullptr;       // [trees], in positions_
 };
 
 }  // namespace versieve::engine

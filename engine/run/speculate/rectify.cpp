@@ -5,13 +5,10 @@
 #include "model/words/assert.h"
 
 namespace versieve::engine {
-namespace {
 
-VerifyOptions pass_options() {
+VerifyOptions rectification_options() {
   return {.last_logits_only = true, .splits_chain = true, .dense_pass = true};
 }
-
-}  // namespace
 
 template <class T>
 Rectifier<T>::Rectifier(Target<T>& target, std::int64_t every) : target_(&target), every_(every) {
@@ -21,7 +18,7 @@ Rectifier<T>::Rectifier(Target<T>& target, std::int64_t every) : target_(&target
 template <class T>
 void Rectifier<T>::reserve() {
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(every_), 0);
-  target_->verify(chain_tree(tokens), pass_options());
+  target_->verify(chain_tree(tokens), rectification_options());
 }
 
 template <class T>
@@ -32,7 +29,7 @@ bool Rectifier<T>::committed(std::int32_t token) {
   }
   VERSIEVE_ASSERT(target_->length() >= every_, "the tokens are in the cache");
   target_->cache().truncate(target_->length() - every_);
-  target_->verify(chain_tree(tokens_), pass_options());
+  target_->verify(chain_tree(tokens_), rectification_options());
   std::vector<std::int32_t> path(tokens_.size());
   std::iota(path.begin(), path.end(), 0);
   target_->commit(path);

@@ -11,6 +11,9 @@
 
 namespace versieve::engine {
 
+// How a pass verifies the chain of the newest tokens.
+VerifyOptions rectification_options();
+
 template <class T>
 class Rectifier {
  public:

@@ -14,7 +14,7 @@
 
 namespace versieve::engine::tiny {
 
-inline const std::vector<std::string>& batch_strategies(AttentionKind attention) {
+inline const std::vector<std::string>& batch_strategies(const LlmShape& shape) {
   static const std::vector<std::string> nsa = {"nsa/ar",
                                                "nsa/ar/bfs/c1/FRR",
                                                "nsa/d1k1n2/bfs/c1/F*",
@@ -23,9 +23,16 @@ inline const std::vector<std::string>& batch_strategies(AttentionKind attention)
                                                "nsa/d5k2n9/bfs/c2e/FRR",
                                                "nsa/d6k1n7/bfs/c1/F*",
                                                "nsa/d4k2n9/dfs/c4a/FRF"};
-  static const std::vector<std::string> dense = {
+  static const std::vector<std::string> windowed = {
       "dense/ar", "dense/d4k3n12/bfs/c1/F*", "dense/d6k1n7/bfs/c1/F*", "dense/d3k4n16/dfs/c1/F*"};
-  return attention == AttentionKind::kNsa ? nsa : dense;
+  static const std::vector<std::string> resa = {
+      "resa:b4p0.1f8n_min2/ar", "resa:b16p0.1f5n_min1n_local2/ar", "resa:b8p0.2f0n_min3/ar"};
+  static const std::vector<std::string> dense = [] {
+    std::vector<std::string> all = windowed;
+    all.insert(all.end(), resa.begin(), resa.end());
+    return all;
+  }();
+  return shape.attention == AttentionKind::kNsa ? nsa : shape.has_windows() ? windowed : dense;
 }
 
 // Above temperature 0: by samplers that share no noise, of trees and of chains that are drawn, with
@@ -46,10 +53,10 @@ inline void choose_sampler(GenerateOptions& options, std::mt19937_64& random) {
   }
 }
 
-inline BatchRequest random_request(AttentionKind attention, std::int64_t longest,
+inline BatchRequest random_request(const LlmShape& shape, std::int64_t longest,
                                    std::mt19937_64& random) {
   const auto below = [&](std::uint64_t count) { return random() % count; };
-  const std::vector<std::string>& strategies = batch_strategies(attention);
+  const std::vector<std::string>& strategies = batch_strategies(shape);
   BatchRequest request{
       .prompt = prompt(1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(longest))),
                        below(1000)),
@@ -89,6 +96,7 @@ struct BatchTally {
   std::int64_t prompt_tokens = 0, shared_tokens = 0;
   std::int64_t steps = 0;    // of requests, with a draft
   std::int64_t yielded = 0;  // tokens of those
+  std::int64_t rectifications = 0;
 };
 
 template <class T>
@@ -126,8 +134,11 @@ void compare_batch(Pair& engine, const std::vector<BatchRequest>& requests,
     ++tally.requests;
     tally.prompt_tokens += static_cast<std::int64_t>(requests[i].prompt.size());
     tally.shared_tokens += finished.shared_tokens;
+    tally.rectifications += batched.rectifications;
     tally.identical += batched.tokens == alone.tokens && batched.stopped == alone.stopped &&
-                               batched.accepted_histogram == alone.accepted_histogram
+                               batched.accepted_histogram == alone.accepted_histogram &&
+                               // alone a pass may follow the last step
+                               alone.rectifications - batched.rectifications <= 1
                            ? 1
                            : 0;
     if (requests[i].options.strategy.draft.speculates()) {
@@ -144,13 +155,12 @@ template <class Pair>
 BatchTally compare_random_batches(Pair& engine, int batches, std::int64_t longest,
                                   std::uint64_t seed, std::int64_t prefixes = 0) {
   std::mt19937_64 random(seed);
-  const AttentionKind attention = engine.target.shape().attention;
   BatchTally tally;
   for (int batch = 0; batch < batches; ++batch) {
     std::vector<BatchRequest> requests;
     const std::size_t count = 2 + random() % 7;
     while (requests.size() < count) {
-      requests.push_back(random_request(attention, longest, random));
+      requests.push_back(random_request(engine.target.shape(), longest, random));
       if (prefixes > 0) {
         requests.back().prompt = prompt_with_prefix(
             static_cast<std::int64_t>(requests.back().prompt.size()), prefixes, random);

@@ -3,7 +3,9 @@
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <numeric>
 
+#include "engine/run/model/kv_pool.h"
 #include "tests/engine/run/batch/batch_cases.h"
 
 namespace versieve::engine {
@@ -30,6 +32,73 @@ TEMPLATE_TEST_CASE("a request's text is the same alone and in any batch, dense",
   check_batches<TestType>(tiny::shape(AttentionKind::kDense), 30, 2);
 }
 
+// Keys that each selects among, passes that several have in one step, beside requests of dense
+// attention with drafts.
+TEMPLATE_TEST_CASE("requests of rectified sparse attention have the text that they have alone", "",
+                   float, double) {
+  tiny::Engine<TestType> engine(tiny::shape(AttentionKind::kDense));
+  const std::vector<std::string> strategies = {"resa:b4p0.1f8n_min2/ar", "resa:b4p0.1f8n_min2/ar",
+                                               "resa:b16p0.1f5n_min1n_local2/ar",
+                                               "dense/d4k3n12/bfs/c1/F*"};
+  std::vector<BatchRequest> requests;
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    requests.push_back({.prompt = tiny::prompt(90 + 7 * static_cast<std::int64_t>(i % 5), i),
+                        .options = tiny::options(strategies[i % strategies.size()], 45)});
+    requests.back().options.temperature = i % 3 == 0 ? 0.8 : 0.0;
+    requests.back().options.seed = i;
+  }
+  tiny::BatchTally tally;
+  tiny::compare_batch(engine, requests, {.concurrency = 9, .pages = 60, .prefill_rows = 120}, 5,
+                      tally);
+  CHECK(tally.identical == tally.requests);
+  CHECK(tally.rectifications > 12 * 4);
+  // The attention differs from dense attention's.
+  engine.generator.prefill(requests[0].prompt);
+  const Generation sparse = engine.generator.run(requests[0].options);
+  GenerateOptions dense = requests[0].options;
+  dense.strategy = Strategy::parse("dense/ar");
+  CHECK(engine.generator.run(dense).tokens != sparse.tokens);
+}
+
+// A plan that moves between dense and sparse attention: keys are made when they are asked for.
+TEST_CASE("a request that comes to sparse attention late reads its whole context's block keys") {
+  tiny::Engine<float> engine(tiny::shape(AttentionKind::kDense));
+  KvPool<float> pool(*engine.ops, engine.target.shape(), nullptr, 12);
+  std::vector<KvCache<float>> caches;
+  std::vector<BlockKeyCache<float>> keys;
+  caches.reserve(2);
+  keys.reserve(2);
+  const kernels::ResaSelection sparse{.key_block = 4, .active_ratio = 0.1, .n_min = 2};
+  std::vector<std::vector<float>> alone;
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const std::vector<std::int32_t> prompt =
+        tiny::prompt(70 + 30 * static_cast<std::int64_t>(i), i);
+    std::vector<std::int32_t> path(prompt.size());
+    std::iota(path.begin(), path.end(), 0);
+    caches.push_back(pool.cache_in(*pool.pages().try_take(3)));
+    engine.target.verify_batch({{.tree = chain_tree(prompt), .options = {}, .cache = &caches[i]}});
+    engine.target.commit_batch(std::span(&path, 1));
+    keys.emplace_back(*engine.ops, engine.target.shape(), sparse.key_block);
+    keys.back().update(caches[i], 0);
+    engine.target.cache().truncate(0);
+    engine.target.verify(chain_tree(prompt), {});
+    engine.target.commit(path);
+    engine.target.keep_block_keys(sparse.key_block);
+    engine.target.verify(chain_tree({5}), {.resa = sparse});
+    alone.push_back(engine.target.hidden_states());
+  }
+  engine.target.verify_batch({{.tree = chain_tree({5}),
+                               .options = {.resa = sparse},
+                               .cache = caches.data(),
+                               .block_keys = keys.data()},
+                              {.tree = chain_tree({5}),
+                               .options = {.resa = sparse},
+                               .cache = caches.data() + 1,
+                               .block_keys = keys.data() + 1}});
+  alone[0].insert(alone[0].end(), alone[1].begin(), alone[1].end());
+  CHECK(engine.target.hidden_states() == alone[0]);
+}
+
 TEST_CASE("a family that compresses after rotary has the same text in any batch") {
   LlmShape shape = tiny::shape();
   shape.compress_stage = CompressStage::kAfterRope;
@@ -47,7 +116,7 @@ TEST_CASE("the order of requests changes no text") {
   std::mt19937_64 random(7);
   std::vector<BatchRequest> requests;
   while (requests.size() < 12) {
-    requests.push_back(tiny::random_request(AttentionKind::kNsa, 100, random));
+    requests.push_back(tiny::random_request(tiny::shape(), 100, random));
   }
   tiny::BatchTally tally;
   for (int round = 0; round < 6; ++round) {
@@ -124,9 +193,8 @@ TEST_CASE("a request that never fits is refused with what there is") {
   CHECK(other.refusal(
             {.prompt = tiny::prompt(9), .options = tiny::options("dense/d4k3n12/bfs/c1/F*", 20)}) ==
         "the model has no draft, so a batch of it can only decode with ar");
-  CHECK(
-      other.refusal({.prompt = tiny::prompt(9), .options = tiny::options("resa:b16p0.1f32/ar", 20)})
-          .find("one request at a time") != std::string::npos);
+  CHECK(other.refusal({.prompt = tiny::prompt(9), .options = tiny::options("indexer:k64/ar", 20)})
+            .find("one request at a time") != std::string::npos);
 }
 
 TEST_CASE("a request that ends at its first token gives its pages back") {
