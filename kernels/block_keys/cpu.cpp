@@ -14,13 +14,16 @@ void rebuild(const BlockKeysParams<T>& p, std::int64_t layer, std::int64_t block
   const std::int64_t width = p.num_kv_heads * p.head_dim;
   const std::int64_t first = block * p.key_block;
   const std::int64_t last = std::min(p.length, first + p.key_block);
-  const T* k = p.k + (layer * p.k_layer_rows + first) * width;
+  const auto key = [&](std::int64_t token) {
+    return p.k + (layer * p.k_layer_rows + p.pages.row(token)) * width;
+  };
+  const T* k = key(first);
   T* least = p.kmin + (layer * p.key_layer_rows + block) * width;
   T* most = p.kmax + (layer * p.key_layer_rows + block) * width;
   std::copy(k, k + width, least);
   std::copy(k, k + width, most);
   for (std::int64_t token = first + 1; token < last; ++token) {
-    k += width;
+    k = key(token);
     for (std::int64_t e = 0; e < width; ++e) {
       least[e] = to_sum(k[e]) < to_sum(least[e]) ? k[e] : least[e];
       most[e] = to_sum(k[e]) > to_sum(most[e]) ? k[e] : most[e];

@@ -57,13 +57,12 @@ __global__ void __launch_bounds__(kThreads)
   }
   const std::int64_t column = i % pieces * kElements;
   const std::int64_t last = min(length, first + p.key_block);
-  const T* k = p.k + (blockIdx.y * p.k_layer_rows + first) * width + column;
-  Piece<T, kElements> least = load_piece<T, kElements>(k);
+  const T* const k = p.k + blockIdx.y * p.k_layer_rows * width + column;
+  Piece<T, kElements> least = load_piece<T, kElements>(k + p.pages.row(first) * width);
   Piece<T, kElements> most = least;
 #pragma unroll 4
   for (std::int64_t token = first + 1; token < last; ++token) {
-    k += width;
-    const Piece<T, kElements> key = load_piece<T, kElements>(k);
+    const Piece<T, kElements> key = load_piece<T, kElements>(k + p.pages.row(token) * width);
 #pragma unroll
     for (int e = 0; e < kElements; ++e) {
       const float x = device_float(key.element[e]);

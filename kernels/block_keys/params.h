@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/common/element.h"
+#include "kernels/common/page_table.h"
 #include "kernels/common/step_counts.h"
 #include "kernels/topk/order_key.h"
 
@@ -25,7 +26,8 @@ struct BlockKeysParams {
   std::int64_t length = 0;          // L
   std::int64_t k_layer_rows = 0;    // token rows between two layers of k
   std::int64_t key_layer_rows = 0;  // block rows between two layers of kmin and kmax
-  const T* k = nullptr;             // [layers, >= L, G, d]
+  PageTable pages;                  // of k
+  const T* k = nullptr;             // [layers, >= L, G, d], or [layers, *, G, d] by `pages`
   T* kmin = nullptr;                // [layers, >= M, G, d]
   T* kmax = nullptr;                // [layers, >= M, G, d]
 };

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
       return {};
     }
     const bool committed = position < s.context_len;
-    const std::int64_t offset = (committed ? position * width : 0) + g * p.head_dim;
+    const std::int64_t offset = (committed ? p.pages.row(position) * width : 0) + g * p.head_dim;
     return {(committed ? p.k : p.k_new) + offset, (committed ? p.v : p.v_new) + offset};
   };
   for (std::int64_t chunk = share.first; chunk < share.last; ++chunk) {

@@ -86,7 +86,7 @@ void stream_blocks(const ResaDecodeParams<T>& p, const std::vector<std::int32_t>
     const std::int64_t end = std::min(p.length(), first + p.selection.key_block);
     for (std::int64_t position = first; position < end; ++position) {
       const bool committed = position < p.context_len;
-      const std::int64_t row = (committed ? position * width : 0) + g * p.head_dim;
+      const std::int64_t row = (committed ? p.pages.row(position) * width : 0) + g * p.head_dim;
       stream.add(position, (committed ? p.k : p.k_new) + row, (committed ? p.v : p.v_new) + row);
     }
   }

@@ -140,8 +140,9 @@ int cluster_for(const Params& p) {
 ListedMaps listed_maps(const Params& p) {
   const std::int64_t block = p.selection.key_block;
   const int rows = static_cast<int>(std::min<std::int64_t>(kTileKeys, block & -block));
-  const bool empty = p.context_len == 0;  // a map needs a row, though none is asked for
-  const std::int64_t cached = std::max<std::int64_t>(1, p.context_len);
+  const std::int64_t known = p.pages.rows(p.context_len);
+  const bool empty = known == 0;  // a map needs a row, though none is asked for
+  const std::int64_t cached = std::max<std::int64_t>(1, known);
   return {cache_map(empty ? p.k_new : p.k, cached, p.num_kv_heads, p.head_dim, rows),
           cache_map(empty ? p.v_new : p.v, cached, p.num_kv_heads, p.head_dim, rows), rows};
 }

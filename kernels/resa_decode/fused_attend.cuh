@@ -77,7 +77,9 @@ class ListedTiles {
     for (int i = 0; i < 2; ++i) {
       const int token = tile * kTileKeys + box_row(i);
       if (box_row(i) < kTileKeys && token < cached_) {
-        next_[i] = __ldcg(list_ + token / block_) * block_ + token % block_;
+        // A box lies in one page.
+        next_[i] =
+            row_in_page(p_.pages.page, __ldcg(list_ + token / block_) * block_ + token % block_);
       }
     }
   }

@@ -50,8 +50,9 @@ struct ResaDecodeParams {
   // selection and attending take. The same blocks.
   bool vanilla = false;
   const T* q = nullptr;      // [H, d]
-  const T* k = nullptr;      // [>= context_len, G, d]
-  const T* v = nullptr;      // [>= context_len, G, d]
+  PageTable pages;           // of k and v
+  const T* k = nullptr;      // [>= context_len, G, d], or [*, G, d] by `pages`
+  const T* v = nullptr;      // likewise
   const T* k_new = nullptr;  // [G, d]: the row after those, or null: L = context_len
   const T* v_new = nullptr;  // [G, d]
   const T* kmin = nullptr;   // [M, G, d], block keys; those of forced blocks are not looked at

@@ -102,12 +102,42 @@ TEMPLATE_TEST_CASE("scattered pages change no bit of tree attention on the GPU [
         CAPTURE(nodes, context, chain);
         CHECK(same_bits<TestType>(*ops, c, {.chain = chain}, rng));
         CHECK(same_bits<TestType>(*ops, c, {.chain = chain, .calls = 2}, rng));
+        CHECK(same_bits<TestType>(*ops, c, {.chain = chain, .calls = 3, .step = true}, rng));
         const std::vector<std::int32_t> tokens = listed_tokens(context, rng);
         CHECK(same_bits<TestType>(*ops, c, {.chain = chain, .tokens = &tokens}, rng));
         if (chain) {
           CHECK(same_bits<TestType>(*ops, c, {.chain = chain, .weights = true}, rng));
         }
       }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("scattered pages change no bit of ReSA on the GPU [paged]", "[paged]", float,
+                   Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (ops == nullptr) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 30; ++i) {
+    const ResaCase c = random_resa_case(rng, true);
+    CAPTURE(c.text(), test_seed());
+    CHECK(same_bits<TestType>(*ops, c, i % 3 == 0, rng));
+  }
+  for (const std::int64_t block : {16, 24, 32, 64, 128}) {
+    for (const std::int64_t length : {1, 63, 64, 1000, 9000}) {
+      const ResaCase c = make_resa_case({.heads = 8,
+                                         .kv_heads = 2,
+                                         .head_dim = 64,
+                                         .length = length,
+                                         .selection = {.key_block = block},
+                                         .q = {},
+                                         .k = {},
+                                         .v = {}},
+                                        rng);
+      CAPTURE(c.text(), test_seed());
+      CHECK(same_bits<TestType>(*ops, c, false, rng));
     }
   }
 }

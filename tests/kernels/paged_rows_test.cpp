@@ -37,10 +37,22 @@ TEMPLATE_TEST_CASE("scattered pages change no bit of tree_attention", "", double
     const TreeAttentionCase c = random_tree_attention_case(rng, false);
     CAPTURE(c.text(), test_seed());
     CHECK(same_bits<TestType>(*ops, c, {}, rng));
+    CHECK(same_bits<TestType>(*ops, c, {.calls = 2, .step = true}, rng));
   }
   const TreeAttentionCase c = dense_case(300, 9, 16, false, rng);
   const std::vector<std::int32_t> tokens = listed_tokens(300, rng);
   CHECK(same_bits<TestType>(*ops, c, {.tokens = &tokens}, rng));
   CHECK(same_bits<TestType>(*ops, dense_case(300, 9, 16, true, rng),
                             {.chain = true, .weights = true}, rng));
+}
+
+TEMPLATE_TEST_CASE("scattered pages change no bit of block_keys and resa_decode", "", double,
+                   float) {
+  const auto ops = kernels::make_cpu_ops<TestType>(2);
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 30; ++i) {
+    const ResaCase c = random_resa_case(rng, false);
+    CAPTURE(c.text(), test_seed());
+    CHECK(same_bits<TestType>(*ops, c, false, rng));
+  }
 }

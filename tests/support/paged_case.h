@@ -11,6 +11,7 @@
 
 #include "kernels/ops_together.h"
 #include "tests/support/nsa_case.h"
+#include "tests/support/resa_case.h"
 #include "tests/support/rounding.h"
 #include "tests/support/tree_attention_case.h"
 
@@ -158,6 +159,7 @@ struct TreePages {
   const std::vector<std::int32_t>* tokens = nullptr;  // listed ones
   bool weights = false;                               // also of the last query
   int calls = 1;                                      // of the same problem in one launch
+  bool step = false;                                  // calls of a step of one layer
 };
 
 // Outputs, and the weights behind them.
@@ -198,7 +200,18 @@ std::vector<double> run_paged(kernels::Ops<T>& ops, const TreeAttentionCase& c,
     calls.push_back(p);
     calls.back().out = outs.back().data();
   }
-  if (form.calls > 1) {
+  if (form.step) {
+    const kernels::DenseStepParams<T> step{.layers = 1,
+                                           .cache_rows = k.rows.count() / width,
+                                           .tree_rows = std::ssize(c.parent),
+                                           .k = p.k,
+                                           .v = p.v,
+                                           .windows = {},
+                                           .calls = calls};
+    kernels::prepare_dense_step<T>(ops, step);
+    kernels::dense_attention_layer<T>(ops, step, 0);
+    ops.synchronize();
+  } else if (form.calls > 1) {
     kernels::tree_attention_together<T>(ops, calls);
   } else {
     ops.tree_attention(calls[0]);
@@ -213,7 +226,51 @@ std::vector<double> run_paged(kernels::Ops<T>& ops, const TreeAttentionCase& c,
   return result;
 }
 
+// The least and greatest keys of all blocks, then what is attended by them.
+template <class T>
+std::vector<double> run_paged(kernels::Ops<T>& ops, const ResaCase& c, bool vanilla,
+                              const ScatteredPages& pages) {
+  ResaBuffers<T> host(c);
+  const std::int64_t width = c.kv_heads * c.head_dim;
+  const T other = narrowed<T>(3000.0);
+  const PlacedRows<T> k(ops, host.k, width, pages, other), v(ops, host.v, width, pages, other);
+  const kernels::OpsBuffer<T> q(ops, host.q), kmin(ops, host.kmin), kmax(ops, host.kmax),
+      out(ops, host.out);
+  const kernels::OpsBuffer<T, std::int32_t> indices(ops, host.indices);
+  kernels::BlockKeysParams<T> keys = host.key_params();
+  keys.pages = k.table();
+  keys.k = k.rows.data();
+  keys.kmin = kmin.data();
+  keys.kmax = kmax.data();
+  ops.block_keys(keys);
+  kernels::ResaDecodeParams<T> p = host.params();
+  p.vanilla = vanilla;
+  p.q = q.data();
+  p.pages = k.table();
+  p.k = k.rows.data();
+  p.v = v.rows.data();
+  p.kmin = kmin.data();
+  p.kmax = kmax.data();
+  p.out = out.data();
+  p.indices = indices.data();
+  ops.resa_decode(p);
+  std::vector<double> result;
+  for (const kernels::OpsBuffer<T>* buffer : {&kmin, &kmax, &out}) {
+    for (const T value : buffer->read()) {
+      result.push_back(static_cast<double>(kernels::to_sum(value)));
+    }
+  }
+  for (const std::int32_t block : indices.read()) {
+    result.push_back(block);
+  }
+  return result;
+}
+
 // Whether the problem has the same bits with rows side by side and scattered.
+template <class T>
+bool same_bits(kernels::Ops<T>& ops, const ResaCase& c, bool vanilla, std::mt19937_64& rng) {
+  return run_paged<T>(ops, c, vanilla, {}) == run_paged<T>(ops, c, vanilla, {c.length, rng});
+}
 template <class T>
 bool same_bits(kernels::Ops<T>& ops, const NsaCase& c, kernels::NsaForm form, std::mt19937_64& rng,
                bool together = false) {

@@ -44,6 +44,7 @@ kernels::ResaDecodeParams<T> BlockAttention<T>::params_of(const AttentionStep<T>
           .context_len = step.nodes.context_len,
           .vanilla = step.options.form == NsaForm::kVanilla,
           .q = step.q,
+          .pages = step.cache.pages(),
           .k = step.cache.k(layer),
           .v = step.cache.v(layer),
           .k_new = step.tree.k(layer),

@@ -23,6 +23,7 @@ kernels::BlockKeysParams<T> BlockKeyCache<T>::params(const KvCache<T>& cache) co
           .key_block = key_block_,
           .k_layer_rows = cache.rows().layer_rows,
           .key_layer_rows = rows_,
+          .pages = cache.pages(),
           .k = cache.k(0),
           .kmin = kmin_.data(),
           .kmax = kmax_.data()};
