@@ -12,6 +12,7 @@
 #include "engine/analyse/plan/given_systems.h"
 #include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/plan/pair_plan.h"
+#include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
@@ -31,9 +32,10 @@ struct Options {
   std::string database, fit, device, hardware, model, out;
   std::optional<std::string> classes, buckets, baseline;  // an empty text is not an absent one
   std::optional<std::string> pair, prior, guard, concurrency, objective;
-  std::optional<double> itl_ms;
+  std::optional<double> itl_ms, ttft_ms;
+  std::string prefill;  // a file
   std::string pair_database;
-  std::optional<double> rate, max_loss, bandwidth;
+  std::optional<double> rate, overlap, max_loss, bandwidth;
   std::optional<std::int64_t> draft_vocab;
   std::int64_t requests = kUsualRequests;
   double temperature = 0.0;
@@ -51,20 +53,36 @@ void set_concurrency(const Options& options, PlanOptions& out) {
     out.concurrency = parse_concurrency(*options.concurrency);
   }
   const std::string objective = options.objective.value_or("tokens");
-  if (objective != "tokens" && objective != "latency") {
-    throw Error(ExitCode::kUsage, "--objective is tokens or latency, not '" + objective + "'");
-  }
-  const bool bounds = objective == "latency";
-  if (bounds != options.itl_ms.has_value()) {
+  if (objective != "tokens" && objective != "latency" && objective != "energy") {
     throw Error(ExitCode::kUsage,
-                bounds ? "--objective latency needs --itl-ms, the most ms between tokens of a "
-                         "request"
-                       : "--itl-ms goes with --objective latency");
+                "--objective is tokens, latency or energy, not '" + objective + "'");
   }
-  if (bounds && !(*options.itl_ms > 0.0 && *options.itl_ms <= 1e6)) {
-    throw Error(ExitCode::kUsage, "--itl-ms takes ms above 0, to 1000000");
+  const bool bounds = options.itl_ms || options.ttft_ms;
+  if (objective == "latency" && !bounds) {
+    throw Error(ExitCode::kUsage,
+                "--objective latency needs --itl-ms, the most ms between tokens of a request, or "
+                "--ttft-ms, the most to its first token");
   }
-  out.itl_ms = options.itl_ms;
+  if (objective == "tokens" && bounds) {
+    throw Error(ExitCode::kUsage, "--itl-ms and --ttft-ms go with --objective latency or energy");
+  }
+  if (options.ttft_ms && options.prefill.empty()) {
+    throw Error(
+        ExitCode::kUsage,
+        "--ttft-ms needs --prefill, how long prompts take as bench prefill --out writes it");
+  }
+  for (const std::optional<double>& bound : {options.itl_ms, options.ttft_ms}) {
+    if (bound && !(*bound > 0.0 && *bound <= 1e6)) {
+      throw Error(ExitCode::kUsage, "--itl-ms and --ttft-ms take ms above 0, to 1000000");
+    }
+  }
+  out.aims = {.objective = objective == "energy" ? Objective::kEnergy : Objective::kTokens,
+              .itl_ms = options.itl_ms,
+              .ttft_ms = options.ttft_ms,
+              .prompts = {}};
+  if (!options.prefill.empty()) {
+    out.aims.prompts = engine::read_prompt_times(options.prefill);
+  }
 }
 
 // In the order in which a table lists them, each once.
@@ -158,11 +176,17 @@ engine::PairShape pair_of(const Options& options) {
 // A bound that nothing keeps is an answer, and no table.
 void check_any(const PlanTable& table) {
   const std::vector<const PlanTable*> all = by_concurrency(table);
-  if (table.itl_ms && std::all_of(all.begin(), all.end(),
-                                  [](const PlanTable* of) { return of->entries.empty(); })) {
-    throw Error(ExitCode::kAnswerNo, engine::formatted("no tuple keeps %g ms between tokens, in no "
-                                                       "range of contexts and number of requests",
-                                                       *table.itl_ms));
+  if (table.aims.bounds() && std::all_of(all.begin(), all.end(),
+                                         [](const PlanTable* of) { return of->entries.empty(); })) {
+    const std::string which =
+        table.aims.itl_ms ? engine::formatted("%g ms between tokens", *table.aims.itl_ms)
+                          : engine::formatted("%g ms to the first token", *table.aims.ttft_ms);
+    throw Error(ExitCode::kAnswerNo,
+                "no tuple keeps " + which +
+                    (table.aims.itl_ms && table.aims.ttft_ms
+                         ? engine::formatted(" and %g to the first", *table.aims.ttft_ms)
+                         : "") +
+                    ", in no range of contexts and number of requests");
   }
 }
 
@@ -191,11 +215,17 @@ Answer run_plan(const Options& options) {
   const HardwareSpec built = machine ? *machine : engine::load_hardware(fit.hardware_key);
   const HardwareSpec hardware =
       options.bandwidth ? engine::with_bandwidth(built, *options.bandwidth) : built;
+  if (wanted.aims.prompts) {
+    engine::require_prompts_of(*wanted.aims.prompts, pair.target, hardware.key);
+  }
   engine::PlanGrounds grounds =
       plan_grounds(pair, borrowed, options.evidence_database(), fit.device);
   grounds.unused = engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate,
                                     fit, options.temperature);
   choose_acceptance(options, pair.is_pair(), fit);
+  if (options.overlap) {
+    engine::assume_overlap(*options.overlap, fit.acceptance);
+  }
   fit.temperature = options.temperature;
   wanted = engine::follow_pair(grounds, fit,
                                {.buckets = options.buckets.has_value(),
@@ -213,6 +243,30 @@ Answer run_plan(const Options& options) {
   return {.json = nlohmann::json::parse(json),
           .text = engine::plan_table_text(table, kRanksPrinted) +
                   (calibrated.empty() ? "" : "\n" + calibrated + "\n")};
+}
+
+// What is planned for: requests, and what matters of them.
+void add_objectives(CLI::App& app, Options& options) {
+  app.add_option("--requests", options.requests,
+                 "how many requests the intervals are of: the mean over so many texts lies in them "
+                 "9 times of 10; " +
+                     std::to_string(kUsualRequests) + " if left out");
+  app.add_option("--concurrency", options.concurrency,
+                 "requests at a time to plan for, as 1,4,16,64 (1 is always among them), within "
+                 "the machine's memory; with when speculation breaks even and how likely it loses");
+  app.add_option(
+      "--objective", options.objective,
+      "tokens: the most a second in all (if left out); latency: the most within --itl-ms or "
+      "--ttft-ms; energy: the most a joule, where power was sampled (profile --sweep "
+      "batch-energy)");
+  app.add_option("--itl-ms", options.itl_ms,
+                 "with --objective latency or energy: ms between tokens of a request that a tuple "
+                 "keeps with 9 of 10 such requests, in the mean of their tokens");
+  app.add_option("--ttft-ms", options.ttft_ms,
+                 "likewise: ms from a request that finds a place to its first token, of a prompt "
+                 "as long as the range's longest context");
+  app.add_option("--prefill", options.prefill,
+                 "how long prompts take on that machine: a file of bench prefill --out");
 }
 
 }  // namespace
@@ -269,6 +323,10 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
          "no pair's: the draft's best child is right with this probability, 0 to 1, at every "
          "depth")
       ->excludes(pair);
+  app.add_option(
+      "--assume-overlap", options->overlap,
+      "no pair's: neighbouring queries have this share of their selected blocks in "
+      "common, 0 to 1, as 0.35 for random weights, whose steps bench batch --table plays");
   app.add_option("--max-loss", options->max_loss,
                  "only tuples that lose at most so many nats a token of KL against the exact run, "
                  "by the upper end of the measured 95 % interval; those whose loss was not "
@@ -279,19 +337,7 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   for (const engine::SystemOption& option : engine::system_options()) {
     app.add_option(option.flag, options.get()->systems.*option.given, option.help);
   }
-  app.add_option("--requests", options->requests,
-                 "how many requests the intervals are of: the mean over so many texts lies in them "
-                 "9 times of 10; " +
-                     std::to_string(kUsualRequests) + " if left out");
-  app.add_option("--concurrency", options->concurrency,
-                 "requests at a time to plan for, as 1,4,16,64 (1 is always among them), within "
-                 "the machine's memory; with when speculation breaks even and how likely it loses");
-  app.add_option(
-      "--objective", options->objective,
-      "tokens: the most a second in all (if left out); latency: the most within --itl-ms");
-  app.add_option("--itl-ms", options->itl_ms,
-                 "with --objective latency: ms between tokens of a request that a tuple keeps with "
-                 "9 of 10 such requests, in the mean of their tokens");
+  add_objectives(app, *options);
   app.add_option("--out", options->out, "write the table to this JSON file");
   return [options] { return run_plan(*options); };
 }

@@ -10,13 +10,14 @@
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 #include "engine/measure/sweep/sweep.h"
+#include "model/plan/concurrency.h"
 
 namespace versieve::cli {
 namespace {
 
 struct Options {
   std::string table, database, record, regime, split = "test";
-  std::int64_t tokens = 0;
+  std::int64_t tokens = 0, concurrency = 1;
   std::optional<std::string> guard;
   bool sweeps_guard = false;
 };
@@ -41,7 +42,7 @@ Answer recorded(const Options& options, const std::string& sweep) {
 }
 
 Answer run_replay(const Options& options) {
-  PlanTable table = engine::read_plan_table(options.table);
+  PlanTable table = table_of(engine::read_plan_table(options.table), options.concurrency);
   if (options.guard) {
     table.guard = with_constants(table.guard, *options.guard);
   }
@@ -82,6 +83,8 @@ Run declare_replay(CLI::App& app, const CommandContext&) {
   app.add_option("--regime", options->regime, "only texts of this regime");
   app.add_option("--tokens", options->tokens, "of each request at most; 0: its whole text")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT64_MAX}));
+  app.add_option("--concurrency", options->concurrency,
+                 "requests at a time, one of those that the table was planned for; 1 if left out");
   app.add_option("--guard-constants", options->guard,
                  "other constants of the guard than the table's, as alpha=0.2,warmup=8 "
                  "(drop_ratio, hysteresis, max_transitions)");

@@ -91,10 +91,10 @@ QString switch_text(const PlanTable& plan, const SwitchPoint& point) {
 QString batch_summary(const PlanTable& plan) {
   QString text = QString::fromStdString(batch_text(plan));
   text += text.isEmpty() ? "" : ".";
-  if (plan.itl_ms) {
+  if (plan.aims.itl_ms) {
     text += QObject::tr("%1Only tuples that keep %2 ms a token for 90 % of such requests.")
                 .arg(text.isEmpty() ? "" : " ")
-                .arg(*plan.itl_ms);
+                .arg(*plan.aims.itl_ms);
   }
   return text;
 }

@@ -73,7 +73,7 @@ PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
   if (!scope.concurrency.empty()) {
     options.concurrency = parse_concurrency(scope.concurrency);
   }
-  options.itl_ms = scope.itl_ms;
+  options.aims.itl_ms = scope.itl_ms;
   return options;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/cost/host_time.h"
+
 namespace versieve {
 namespace {
 
@@ -323,14 +325,18 @@ double host_wait_us(double host_trips, double led_trips, const CostParameters& p
   return trips * value(parameters, SharedParameter::kHostTripUs);
 }
 
-double host_time_us(const StepWork& step, double device_us) {
-  if (step.enqueue_us <= 0.0) {
-    return step.host_us;
+double host_beside_us(double enqueue_us, double host_us, double device_us) {
+  if (enqueue_us <= 0.0) {
+    return host_us;
   }
   Limits limits;
   limits.add(device_us, Bound::kDram);
-  limits.add(step.enqueue_us, Bound::kLaunch);
-  return limits.seconds() - device_us + step.host_us;
+  limits.add(enqueue_us, Bound::kLaunch);
+  return limits.seconds() - device_us + host_us;
+}
+
+double host_time_us(const StepWork& step, double device_us) {
+  return host_beside_us(step.enqueue_us, step.host_us, device_us);
 }
 
 RunConditions conditions_of(const StepWork& step, RunConditions conditions) {

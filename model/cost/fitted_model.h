@@ -11,6 +11,7 @@
 #include "model/cost/acceptance.h"
 #include "model/cost/batch_fit.h"
 #include "model/cost/cost_model.h"
+#include "model/cost/energy_law.h"
 #include "model/cost/residual_field.h"
 #include "model/words/chain_share.h"
 #include "model/words/machine_rates.h"
@@ -105,6 +106,7 @@ struct FittedModel {
   ResidualField system_time;  // of attention over a dense cache and steps with it, top-k, samplers
   std::vector<SystemQuantile> systems;
   BatchFit batch;         // steps of many requests at once
+  EnergyLaw energy;       // of such steps whose power was sampled
   MachineShares machine;  // what the sweep calibrate measured on the fit's machine
   std::optional<PriorFit> prior;
   // Of the pair that is planned for; no part of a fit's file.

@@ -92,8 +92,21 @@ std::vector<const PlanTable*> by_concurrency(const PlanTable& table) {
   return out;
 }
 
+const PlanTable& table_of(const PlanTable& table, std::int64_t requests) {
+  std::string known;
+  for (const PlanTable* of : by_concurrency(table)) {
+    if (of->concurrency == requests) {
+      return *of;
+    }
+    known += (known.empty() ? "" : ", ") + std::to_string(of->concurrency);
+  }
+  throw Error(ExitCode::kUsage, "the table is of " + known + " requests at a time, not of " +
+                                    std::to_string(requests) + " (plan --concurrency)");
+}
+
 bool has_concurrency(const PlanTable& table) {
-  return !table.batched.empty() || table.concurrency > 1 || table.itl_ms.has_value();
+  return !table.batched.empty() || table.concurrency > 1 || table.aims.bounds() ||
+         table.aims.prompts.has_value() || table.aims.objective != Objective::kTokens;
 }
 
 std::int64_t schema_of(const PlanTable& table) {
@@ -119,8 +132,10 @@ OperatingPoint operating_point(const PlanTable& table, std::int64_t bucket,
   OperatingPoint out;
   for (const PlanTable* of : by_concurrency(table)) {
     const PlanEntry* best = best_of(*of, bucket, precision);
-    if (best != nullptr &&
-        (out.entry == nullptr || best->evaluation.throughput > out.entry->evaluation.throughput)) {
+    const auto yield = [&table](const PlanEntry& e) {
+      return yield_of(table.aims.objective, table.energy, e.evaluation);
+    };
+    if (best != nullptr && (out.entry == nullptr || yield(*best) > yield(*out.entry))) {
       out = {of, best};
     }
   }

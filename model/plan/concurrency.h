@@ -29,7 +29,9 @@ Interval inter_token_interval_ms(const Evaluation& tuple, std::int64_t concurren
 
 // A table and those of more requests at a time that it holds, ascending.
 std::vector<const PlanTable*> by_concurrency(const PlanTable& table);
-// Does it say anything of several requests at a time, or keep a bound between tokens?
+// That of so many requests; throws Error(kUsage) naming those that there are.
+const PlanTable& table_of(const PlanTable& table, std::int64_t requests);
+// Does it say anything of several requests at a time, or is it after more than tokens a second?
 bool has_concurrency(const PlanTable& table);
 // Of its file's form: one request at a time without a bound has the older one.
 std::int64_t schema_of(const PlanTable& table);
@@ -38,8 +40,9 @@ const Evaluation* plain_of(const PlanTable& table, std::int64_t bucket);
 // First of its class in a bucket, or null.
 const PlanEntry* best_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
 
-// Of a bucket and class: the number of requests at a time with the most tokens a second in all; of
-// a table with a bound (PlanTable::itl_ms) its entries keep it. Null entry: none is there.
+// Of a bucket and class: the number of requests at a time that the table's objective puts first, by
+// the most tokens a second in all or the most a joule; of a table with bounds (PlanAims) its
+// entries keep them. Null entry: none is there.
 struct OperatingPoint {
   const PlanTable* table = nullptr;
   const PlanEntry* entry = nullptr;

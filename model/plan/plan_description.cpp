@@ -28,7 +28,10 @@ class Description {
     table_.hardware = hardware_.key;
     table_.model = target_.name;
     table_.concurrency = prices_.concurrency();
-    table_.itl_ms = options_.itl_ms;
+    table_.aims = options_.aims;
+    if (!pricer_.scaled()) {
+      table_.energy = fit_.energy;
+    }
     table_.fit_device = fit_.device;
     table_.fit_hardware = fit_.hardware_key;
     table_.acceptance_pair = fit_.acceptance.pair;

@@ -45,6 +45,31 @@ double overlap_at(const FittedModel& fit, std::int64_t context_len) {
              : accepted_overlap(fit.acceptance, context_len - 1, context_len);
 }
 
+// What a joule yields is known of the machine alone whose power was sampled.
+void require_energy(const FittedModel& fit, const HardwareSpec& hardware, Objective objective) {
+  if (objective != Objective::kEnergy) {
+    return;
+  }
+  if (!fit.energy.sampled()) {
+    throw Error(ExitCode::kAnswerNo,
+                "no power was sampled on " + (fit.device.empty() ? "this machine" : fit.device) +
+                    ", so nobody knows what a joule yields: profile --sweep batch, then --sweep "
+                    "batch-energy, and plan again");
+  }
+  if (hardware.key != fit.hardware_key) {
+    throw Error(ExitCode::kAnswerNo, "power was sampled on " + fit.device +
+                                         ", and nobody knows what a step of " + hardware.key +
+                                         " takes of energy");
+  }
+}
+
+// Whether steps of several requests like its own were measured: by what the batched engine runs.
+bool is_batch_measured(const BatchFit& batch, const Strategy& s) {
+  const bool nsa = s.attention == AttentionMethod::kNsa;
+  return (nsa || s.attention == AttentionMethod::kDense) && !s.drafts_itself && !s.adapts_length &&
+         !s.sampling && batch.measured(nsa ? AttentionKind::kNsa : AttentionKind::kDense);
+}
+
 bool is_priced_as_nsa(const Strategy& strategy) {
   return strategy.attention == AttentionMethod::kNsa;
 }
@@ -188,7 +213,7 @@ class Planner {
     for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
       if (is_plain_chain(s) && may_rank(s, range) && may_run(s, range)) {
         const Evaluation chain = priced(s, range, note);
-        best = !best || chain.throughput > best->throughput ? chain : best;
+        best = !best || yield(chain) > yield(*best) ? chain : best;
       }
     }
     if (best) {
@@ -233,14 +258,28 @@ class Planner {
     const Strategy& tuple = e.evaluation.strategy;
     e.baseline = tuple == autoregressive_ ? kAutoregressive : (tuple == fixed_ ? kFixed : "");
     e.lossy = tuple.precision() != PrecisionClass::kStrict;
+    if (prices_.concurrency() > 1 && fit_.batch.measured() &&
+        !is_batch_measured(fit_.batch, tuple)) {
+      e.note += std::string(e.note.empty() ? "" : "; ") +
+                "no step of several requests of its kind was measured: its time is an assumption, "
+                "too good beside those that were";
+    }
   }
 
+  double yield(const Evaluation& e) const {
+    return yield_of(options_.aims.objective, table_.energy, e);
+  }
   bool may_run(const Strategy& s, const ContextBucket& range) const {
     return !is_limited_by_memory() || prices_.fits(s, range);
   }
-  bool keeps_bound(const Evaluation& e) const {
-    return !options_.itl_ms ||
-           inter_token_interval_ms(e, prices_.concurrency()).high <= *options_.itl_ms;
+  FirstToken first_token_of(const Evaluation& e, const ContextBucket& range) const {
+    return first_token(*options_.aims.prompts, e, prices_.concurrency(), range.high);
+  }
+  bool keeps_bounds(const Evaluation& e, const ContextBucket& range) const {
+    const PlanAims& aims = options_.aims;
+    return (!aims.itl_ms ||
+            inter_token_interval_ms(e, prices_.concurrency()).high <= *aims.itl_ms) &&
+           (!aims.ttft_ms || first_token_of(e, range).interval.high <= *aims.ttft_ms);
   }
 
   // Leaves those that memory and the bound between tokens allow, and says of which cells that is
@@ -260,34 +299,26 @@ class Planner {
       std::erase_if(cell,
                     [&](const PlanEntry& e) { return !may_run(e.evaluation.strategy, range); });
     }
-    const std::string late = late_text(cell);
-    std::erase_if(cell, [this](const PlanEntry& e) { return !keeps_bound(e.evaluation); });
+    const std::string late = late_text(cell, range);
+    std::erase_if(cell, [&](const PlanEntry& e) { return !keeps_bounds(e.evaluation, range); });
     if (cell.empty()) {
       table_.unavailable.push_back({bucket, precision, late});
     }
   }
   // REQUIRES: best first.
-  std::string late_text(const std::vector<PlanEntry>& cell) const {
-    if (!options_.itl_ms || cell.empty()) {
+  std::string late_text(const std::vector<PlanEntry>& cell, const ContextBucket& range) const {
+    if (!options_.aims.bounds() || cell.empty()) {
       return {};
     }
     const Evaluation& best = cell.front().evaluation;
-    const Interval itl = inter_token_interval_ms(best, prices_.concurrency());
-    char text[256];
-    std::snprintf(text, sizeof text,
-                  "no tuple keeps %g ms between tokens with %lld at a time: %s takes %.2f "
-                  "[%.2f, %.2f]",
-                  *options_.itl_ms, static_cast<long long>(prices_.concurrency()),
-                  best.strategy.text().c_str(), inter_token_ms(best, prices_.concurrency()),
-                  itl.low, itl.high);
-    return text;
+    return bounds_text(options_.aims, best, prices_.concurrency(), range.high);
   }
 
   void rank(std::int64_t bucket, PrecisionClass precision, std::vector<PlanEntry>& cell) {
-    std::stable_sort(cell.begin(), cell.end(), [](const PlanEntry& a, const PlanEntry& b) {
-      return a.evaluation.throughput > b.evaluation.throughput;
+    std::stable_sort(cell.begin(), cell.end(), [this](const PlanEntry& a, const PlanEntry& b) {
+      return yield(a.evaluation) > yield(b.evaluation);
     });
-    if (is_limited_by_memory() || options_.itl_ms) {
+    if (is_limited_by_memory() || options_.aims.bounds()) {
       limit(bucket, precision, cell);
     }
     std::int64_t ranked = 0;
@@ -310,7 +341,7 @@ class Planner {
     std::vector<RankedTuple> tuples;
     tuples.reserve(cell.size());
     for (const PlanEntry& e : cell) {
-      tuples.push_back({&e.evaluation.strategy, std::log(e.evaluation.throughput),
+      tuples.push_back({&e.evaluation.strategy, std::log(yield(e.evaluation)),
                         kNinety * log_spread(compared_interval(e.evaluation))});
     }
     return distinct_places(tuples, ranks);
@@ -439,6 +470,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options, const Candidates& candidates, ComposedTuples* composed) {
   VERSIEVE_ASSERT(!options.buckets.empty() && options.ranks >= 1, "a plan has cells and ranks");
+  VERSIEVE_ASSERT(!options.aims.ttft_ms || options.aims.prompts, "prompts take a known time");
+  require_energy(fit, hardware, options.aims.objective);
   VERSIEVE_ASSERT(!options.concurrency.empty() && options.concurrency.front() == 1,
                   "a plan of several requests at a time is one of a single one too");
   PlanTable table =

@@ -13,6 +13,7 @@
 #include "model/plan/chain_yields.h"
 #include "model/plan/loss_prices.h"
 #include "model/plan/memory_need.h"
+#include "model/plan/objective.h"
 #include "model/plan/request_intervals.h"
 #include "model/plan/runtime_guard.h"
 #include "model/plan/system_settings.h"
@@ -66,8 +67,7 @@ struct PlanOptions {
   // Requests at a time that are planned for, ascending from 1 (concurrency.h). Of several the
   // machine's memory is a limit.
   std::vector<std::int64_t> concurrency = {1};
-  // Only tuples of which 90 % of such requests have at most so many ms between tokens, in the mean.
-  std::optional<double> itl_ms;
+  PlanAims aims;
 };
 
 struct PlanEntry {
@@ -191,7 +191,8 @@ struct PlanTable {
   // and `batched` holds those of more, alike in all but bucket by bucket figures; its own are
   // empty.
   std::int64_t concurrency = 1;
-  std::optional<double> itl_ms;    // PlanOptions::itl_ms
+  PlanAims aims;
+  EnergyLaw energy;                // that its tokens a joule follow; of the fit's machine alone
   std::vector<MemoryNeed> memory;  // [bucket], of requests that draft
   std::vector<PlanTable> batched;
   std::vector<SwitchPoint> switches;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "model/cost/accepted_tokens.h"
+#include "model/cost/batch_fit.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/loss_limit.h"
 #include "model/plan/near_duplicates.h"
@@ -132,6 +133,7 @@ void Replanner::fill(Batch& batch, std::size_t bucket, PrecisionClass precision)
   const double overlap = accepted_overlap(fit_.acceptance, range.low, range.high);
   std::map<std::int64_t, bool> measured;  // [nodes]
   std::map<RegimeKey, std::array<float, kBucketSamples>> factors;
+  std::map<RegimeKey, std::int64_t> batch_factors_of;
   std::int32_t place = 0;  // both lists are in the order of the grid
   for (std::int32_t candidate = 0; candidate < count; ++candidate) {
     const Strategy& s = candidates[static_cast<std::size_t>(candidate)];
@@ -155,6 +157,19 @@ void Replanner::fill(Batch& batch, std::size_t bucket, PrecisionClass precision)
     tuple.strategy = place;
     tuple.candidate = candidate;
     tuple.yield = yield_of_[static_cast<std::size_t>(candidate)];
+    if (space.is_measured_batch()) {
+      const auto [of_regime, first] =
+          batch_factors_of.try_emplace(regime_key(s), std::ssize(batch.factors));
+      if (first) {
+        batch.factors.emplace_back();
+        for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+          batch.factors.back()[static_cast<std::size_t>(i)] =
+              batch_factors(s, sampled_context(range, i), batch.requests);
+        }
+      }
+      tuple.factors = static_cast<std::int32_t>(of_regime->second);
+      continue;
+    }
     const auto [known, is_new] = factors.try_emplace(regime_key(s));
     for (std::size_t i = 0; is_new && i < known->second.size(); ++i) {
       const StepShape shape = step_shape(
@@ -198,13 +213,41 @@ Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Frame& fram
           .tuple = &tuple};
 }
 
+// As a plan's pricing of such steps has it (composed_step.h: as_measured).
+StrategySpace::BatchFactors Replanner::batch_factors(const Strategy& strategy, std::int64_t context,
+                                                     std::int64_t requests) const {
+  const StepShape shape = step_shape(strategy, target_, draft_, context, 0.0, fit_, requests);
+  const Regime regime = batch_regime(shape);
+  const bool dense = target_.attention == AttentionKind::kDense;
+  const double term = fit_.batch.values()[static_cast<std::size_t>(
+      dense ? BatchTerm::kDenseAttention : BatchTerm::kAttention)];
+  const auto of_kind = [&](LaunchKind kind) {
+    return term * std::exp(fit_.batch.kinds.at(batch_kind_regime(regime, kind)));
+  };
+  return {.route = of_kind(LaunchKind::kNsaRoute),
+          .attend = of_kind(LaunchKind::kNsaAttend),
+          .reuse = of_kind(LaunchKind::kNsaReuse),
+          .step = std::exp(fit_.batch.time.at(regime))};
+}
+
+double Replanner::composed_us(const Tuple& tuple, const Frame& frame, std::size_t sample) const {
+  const StrategySpace& space = frame.batch.space;
+  const std::size_t context = frame.bucket * kBucketSamples + sample;
+  if (tuple.factors >= 0) {
+    const auto& factors = frame.batch.factors[static_cast<std::size_t>(tuple.factors)];
+    const std::size_t count = space.strategies().size();
+    const std::size_t at = context * count + static_cast<std::size_t>(tuple.strategy);
+    return space.batch_time_us(frame.times, static_cast<std::int64_t>(at), factors[sample]);
+  }
+  return static_cast<double>(tuple.factor[sample]) *
+         space.time_us(frame.times, context, static_cast<std::size_t>(tuple.strategy));
+}
+
 // By the parts of its step.
 Replanner::Times Replanner::composed_times(const Tuple& tuple, const Frame& frame) const {
   Times times{};
   for (std::size_t i = 0; i < times.size(); ++i) {
-    times[i] = static_cast<double>(tuple.factor[i]) *
-               frame.batch.space.time_us(frame.times, frame.bucket * times.size() + i,
-                                         static_cast<std::size_t>(tuple.strategy));
+    times[i] = composed_us(tuple, frame, i);
   }
   return times;
 }
@@ -224,7 +267,7 @@ Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Frame& fram
   Ranked out{.rate = rate_of(tuple, times, frame),
              .half_width = kNinety * std::hypot(accepted.log_error, time_error),
              .tuple = &tuple};
-  if (options_.itl_ms) {
+  if (options_.aims.itl_ms) {
     const double texts = std::hypot(
         accepted.few_texts_log_error,
         accepted.text_log_error / std::sqrt(static_cast<double>(frame.pricer.requests())));
@@ -257,14 +300,14 @@ std::vector<std::pair<double, const Replanner::Tuple*>> Replanner::rates_of(
 bool Replanner::keeps_bound(const Ranked& ranked, const Frame& frame) const {
   const double requests = static_cast<double>(frame.batch.requests);
   const double most_ms = 1e-3 * requests / ranked.rate * std::exp(ranked.whole_width);
-  if (std::fabs(std::log(most_ms / *options_.itl_ms)) > kUndecided) {
-    return most_ms < *options_.itl_ms;
+  if (std::fabs(std::log(most_ms / *options_.aims.itl_ms)) > kUndecided) {
+    return most_ms < *options_.aims.itl_ms;
   }
   std::string note;
   const Strategy& strategy =
       all_.of(frame.bucket)[static_cast<std::size_t>(ranked.tuple->candidate)];
   const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
-  return inter_token_interval_ms(e, frame.batch.requests).high <= *options_.itl_ms;
+  return inter_token_interval_ms(e, frame.batch.requests).high <= *options_.aims.itl_ms;
 }
 
 // The best ones are sorted, and so many more until enough distinct ones are among them.
@@ -294,7 +337,7 @@ void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool
       // Near duplicates of a measured one give way to it.
       const Ranked ranked = is_timed(*rate->second, frame) ? measured_rank(*rate->second, frame)
                                                            : composed_rank(*rate->second, frame);
-      if (!options_.itl_ms || keeps_bound(ranked, frame)) {
+      if (!options_.aims.itl_ms || keeps_bound(ranked, frame)) {
         order.push_back(ranked.tuple);
         tuples.push_back({&candidates[static_cast<std::size_t>(ranked.tuple->candidate)],
                           std::log(ranked.rate), ranked.half_width});
@@ -392,6 +435,11 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
   return out;
 }
 
+// By what the model of parts does not rank.
+bool Replanner::is_wholly_priced() const {
+  return options_.aims.objective != Objective::kTokens || options_.aims.ttft_ms;
+}
+
 PlanTable Replanner::plan_with(const FittedModel& fit, PairTerms& terms,
                                const HardwareSpec& hardware, const DraftShape& draft,
                                const LossTerms& loss) const {
@@ -401,6 +449,9 @@ PlanTable Replanner::plan_with(const FittedModel& fit, PairTerms& terms,
   PlanOptions options = options_;
   options.draft = draft;
   options.loss = loss;
+  if (is_wholly_priced()) {
+    return plan(fit, hardware, target_, options, candidates_within_loss(all_, options));
+  }
   const WithinLoss within = within_loss(all_.of(0), options);
   const bool corrected = hardware.key == fit.hardware_key;
   Candidates best{

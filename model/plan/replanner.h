@@ -61,6 +61,8 @@ class Replanner {
     std::int32_t candidate = 0;                  // index into the candidates
     std::int32_t yield = 0;                      // index into yields_
     std::array<float, kBucketSamples> factor{};  // [sample]: measured over composed time
+    // Index into Batch::factors, of steps of several requests that were measured.
+    std::int32_t factors = -1;
   };
   using Cell = std::vector<Tuple>;  // the tuples of one class in one bucket
   // All that is known of steps of so many requests.
@@ -68,6 +70,8 @@ class Replanner {
     StrategySpace space;
     std::int64_t requests = 1;
     std::vector<Cell> cells;  // [bucket, own class]
+    // Of each kind of step, where steps of so many requests were measured.
+    std::vector<std::array<StrategySpace::BatchFactors, kBucketSamples>> factors = {};
   };
 
   // Of one bucket alone where it is named.
@@ -94,11 +98,18 @@ class Replanner {
     const Tuple* tuple = nullptr;
   };
   Ranked measured_rank(const Tuple& tuple, const Frame& frame) const;
+  bool is_wholly_priced() const;
+  StrategySpace::BatchFactors batch_factors(const Strategy& strategy, std::int64_t context,
+                                            std::int64_t requests) const;
+  double composed_us(const Tuple& tuple, const Frame& frame, std::size_t sample) const;
   Ranked composed_rank(const Tuple& tuple, const Frame& frame) const;
   Times composed_times(const Tuple& tuple, const Frame& frame) const;
   double rate_of(const Tuple& tuple, const Times& times, const Frame& frame) const;
+  // A plain step of several requests is no sum of the parts of one that drafts.
   bool is_timed(const Tuple& tuple, const Frame& frame) const {
-    return frame.corrected && measured_[static_cast<std::size_t>(tuple.candidate)];
+    const std::size_t candidate = static_cast<std::size_t>(tuple.candidate);
+    return (frame.corrected && measured_[candidate]) ||
+           (tuple.factors >= 0 && !all_.of(frame.bucket)[candidate].draft.speculates());
   }
   // Of those that may rank, tokens a microsecond; in the order of the cell.
   std::vector<std::pair<double, const Tuple*>> rates_of(const Cell& cell, const Frame& frame) const;

@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "model/cost/accepted_tokens.h"
+#include "model/cost/batch_fit.h"
+#include "model/cost/host_time.h"
 #include "model/launches/nsa_shape.h"
 #include "model/launches/step_composition.h"
 #include "model/plan/composed_step.h"
@@ -36,6 +38,7 @@ StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
       target_(target),
       draft_(own_draft.value_or(usual_draft(target))),
       requests_(requests),
+      batched_(requests > 1 && fit.batch.measured(target.attention)),
       parameters_(fit.parameters()),
       contexts_(std::move(contexts)) {
   VERSIEVE_ASSERT(!fit.acceptance.positional.empty(), "a space is ranked by what tuples yield");
@@ -123,6 +126,11 @@ StepShape StrategySpace::shape_of(const DraftChoice& tree, const Attention& atte
                      .one_launch = attention.plain_reuse >= 0 && requests_ == 1 &&
                                    fit_.prices_one_launch(Strategy{}, target_, context),
                      .requests = requests_};
+  if (batched_) {
+    const bool dense = target_.attention == AttentionKind::kDense;
+    shape.together = dense ? fit_.batch.dense_together : fit_.batch.together;
+    shape.recorded = fit_.batch.launch == LaunchMode::kGraph;
+  }
   share_in_order(fit_, attention.order, shape);
   return shape;
 }
@@ -143,37 +151,52 @@ double StrategySpace::plain_us(const StepShape& shape, double refresh_factor, do
   return us;
 }
 
-double StrategySpace::attention_us(const StepShape& shape, bool reuse, double factor,
-                                   const HardwareSpec& hardware, StepWork& scratch) const {
+double StrategySpace::attention_us(const StepShape& shape, bool reuse, Launches which,
+                                   double factor, const HardwareSpec& hardware,
+                                   StepWork& scratch) const {
   scratch.count = 0;
   add_attention(attention_shape(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)]),
                 shape.form, reuse, 1.0, scratch);
+  RunConditions conditions = fit_.conditions;
+  conditions.launch = batched_ ? LaunchMode::kGraph : conditions.launch;  // the host is told apart
   double us = 0.0;
   for (const LaunchWork& launch : scratch) {
-    const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, fit_.conditions);
-    us += factor * (cost.time_us - cost.overlapped_us) + cost.gap_us;
+    const bool routes = launch.kind == LaunchKind::kNsaRoute;
+    if (which != Launches::kAll && routes != (which == Launches::kRouting)) {
+      continue;
+    }
+    const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, conditions);
+    us += launch.launches * (factor * (cost.time_us - cost.overlapped_us) + cost.gap_us);
   }
   return us;
 }
 
-double StrategySpace::rest_us(const DraftChoice& tree, std::int64_t context,
-                              const DraftShape& draft, const HardwareSpec& hardware,
-                              StepWork& scratch) const {
-  if (!tree.speculates()) {
-    return 0.0;  // plain_us
-  }
+void StrategySpace::add_rest(const DraftChoice& tree, std::int64_t context, const DraftShape& draft,
+                             const HardwareSpec& hardware, StepWork& scratch, Times& times) const {
+  double us = 0.0;
   scratch.count = 0;
-  scratch.host_trips = 0.0;
-  add_step(shape_of(tree, {.nodes = tree.nodes}, context, draft),
-           parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
-  double us = host_wait_us(scratch.host_trips, 0.0, parameters_, fit_.conditions);
-  for (const LaunchWork& launch : scratch) {
-    if (launch.layer == LayerKind::kNone) {
-      us += launch.launches *
-            cost_of(launch, kPassed, hardware, parameters_, fit_.conditions).added_us();
+  scratch.host_trips = scratch.led_trips = scratch.enqueue_us = scratch.host_us = 0.0;
+  if (tree.speculates()) {  // else plain_us
+    const StepShape shape = shape_of(tree, {.nodes = tree.nodes}, context, draft);
+    add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
+    if (batched_) {
+      apply_batch(fit_.batch.values(), fit_.batch.kinds, shape, scratch);
+    }
+    const RunConditions conditions =
+        batched_ ? conditions_of(scratch, fit_.conditions) : fit_.conditions;
+    us = host_wait_us(scratch.host_trips, 0.0, parameters_, conditions);
+    for (const LaunchWork& launch : scratch) {
+      if (launch.layer == LayerKind::kNone) {
+        us += launch.launches *
+              cost_of(launch, kPassed, hardware, parameters_, conditions).added_us();
+      }
     }
   }
-  return us;
+  times.rest_us.push_back(us);
+  if (batched_) {
+    times.enqueue_us.push_back(scratch.enqueue_us);
+    times.host_us.push_back(scratch.host_us);
+  }
 }
 
 StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const {
@@ -192,15 +215,22 @@ StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine,
       const StepShape shape = shape_of({}, attention, context, draft);
       const double refresh = refresh_factor_[at], reuse = reuse_factor_[at];
       const bool whole = attention.plain_reuse >= 0;
+      const auto layer = [&](bool reuses, Launches which, double factor) {
+        return attention_us(shape, reuses, which, factor, hardware, scratch);
+      };
+      const Launches others = batched_ ? Launches::kOthers : Launches::kAll;
       out.refresh_us.push_back(whole ? plain_us(shape, refresh, reuse, hardware, scratch)
-                                     : attention_us(shape, false, refresh, hardware, scratch));
-      out.reuse_us.push_back(whole ? 0.0 : attention_us(shape, true, reuse, hardware, scratch));
+                                     : layer(false, others, refresh));
+      out.reuse_us.push_back(whole ? 0.0 : layer(true, Launches::kAll, reuse));
+      if (batched_) {
+        out.route_us.push_back(whole ? 0.0 : layer(false, Launches::kRouting, refresh));
+      }
       at += 1;
     }
   }
   for (const std::int64_t window : windows_) {
     for (const DraftChoice& tree : drafts_) {
-      out.rest_us.push_back(rest_us(tree, window, draft, hardware, scratch));
+      add_rest(tree, window, draft, hardware, scratch, out);
     }
   }
   return out;
@@ -210,6 +240,25 @@ double StrategySpace::time_us(const Times& times, std::int64_t tuple) const {
   const std::size_t count = strategies_.size();
   return time_us(times, static_cast<std::size_t>(tuple) / count,
                  static_cast<std::size_t>(tuple) % count);
+}
+
+double StrategySpace::batch_time_us(const Times& times, std::int64_t tuple,
+                                    const BatchFactors& f) const {
+  VERSIEVE_ASSERT(batched_, "steps of so many requests were measured");
+  const std::size_t count = strategies_.size();
+  const std::size_t context = static_cast<std::size_t>(tuple) / count;
+  const Parts& p = parts_[static_cast<std::size_t>(tuple) % count];
+  const std::size_t attention =
+      context * attentions_.size() + static_cast<std::size_t>(p.attention);
+  const std::size_t rest = static_cast<std::size_t>(window_of_[context]) * drafts_.size() +
+                           static_cast<std::size_t>(p.draft);
+  const double device_us =
+      times.rest_us[rest] +
+      static_cast<double>(p.refresh_layers) *
+          (f.route * times.route_us[attention] + f.attend * times.refresh_us[attention]) +
+      static_cast<double>(p.reuse_layers) * f.reuse * times.reuse_us[attention];
+  return f.step *
+         (device_us + host_beside_us(times.enqueue_us[rest], times.host_us[rest], device_us));
 }
 
 void StrategySpace::evaluate(const Times& times, std::int64_t first,

@@ -34,10 +34,23 @@ class StrategySpace {
     std::vector<double> rest_us;     // [window, draft]: all but the target's attention
     std::vector<double> refresh_us;  // [context, attention]: of one refresh layer; a plain step
     std::vector<double> reuse_us;    // [context, attention]: of one reuse layer
+    // Where steps of so many requests were measured (is_measured_batch): routing of one refresh
+    // layer, which is not in refresh_us then, and [window, draft] what the host does beside the
+    // device and while that waits. Terms of attention and of a whole step are still to come.
+    std::vector<double> route_us, enqueue_us, host_us;
   };
+  // By what such a step's attention takes longer than composed: the terms and fields of
+  // model/cost/batch_fit.h.
+  struct BatchFactors {
+    double route = 1.0, attend = 1.0, reuse = 1.0, step = 1.0;
+  };
+  bool is_measured_batch() const { return batched_; }
+  // Of a step that drafts. REQUIRES: is_measured_batch.
+  double batch_time_us(const Times& times, std::int64_t tuple, const BatchFactors& factors) const;
   Times times_on(const HardwareSpec& hardware) const;
   // With another draft of the same window than the pair's own, or than usual_draft says.
   Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
+  // REQUIRES: not is_measured_batch.
   double time_us(const Times& times, std::int64_t tuple) const;
   // Of strategies()[strategy] at contexts()[context].
   double time_us(const Times& times, std::size_t context, std::size_t strategy) const {
@@ -52,7 +65,7 @@ class StrategySpace {
   // What tuples yield, which times do not need: worked out once for every machine.
   void add_yields();
   // REQUIRES: add_yields. Accepted tokens a second, of all requests, of tuples first, first + 1,
-  // ... Independent ranges may be evaluated side by side.
+  // ... Independent ranges may be evaluated side by side. REQUIRES: not is_measured_batch.
   void evaluate(const Times& times, std::int64_t first, std::span<float> throughput) const;
 
  private:
@@ -76,17 +89,21 @@ class StrategySpace {
                      const DraftShape& draft) const;
   void add_strategy(const Strategy& strategy);
   void add_accepted(std::int64_t context);
-  double rest_us(const DraftChoice& tree, std::int64_t context, const DraftShape& draft,
-                 const HardwareSpec& hardware, StepWork& scratch) const;
+  // Into the times, at their ends.
+  void add_rest(const DraftChoice& tree, std::int64_t context, const DraftShape& draft,
+                const HardwareSpec& hardware, StepWork& scratch, Times& times) const;
   double plain_us(const StepShape& shape, double refresh_factor, double reuse_factor,
                   const HardwareSpec& hardware, StepWork& scratch) const;
-  double attention_us(const StepShape& shape, bool reuse, double factor,
+  // Of the launches of one layer; `routes`: its routing alone, or all but that, or all.
+  enum class Launches { kAll, kRouting, kOthers };
+  double attention_us(const StepShape& shape, bool reuse, Launches which, double factor,
                       const HardwareSpec& hardware, StepWork& scratch) const;
 
   const FittedModel& fit_;
   LlmShape target_;
   DraftShape draft_;  // in times_on(machine); its window in all
   std::int64_t requests_;
+  bool batched_;  // steps of several requests on such a target were measured
   CostParameters parameters_;
   std::vector<std::int64_t> contexts_;
   std::vector<Strategy> strategies_;

@@ -73,8 +73,9 @@ struct Rivals {
 
 class Cell {
  public:
-  Cell(Prices& prices, const ContextBucket& bucket, Kinds kinds)
-      : prices_(prices), bucket_(bucket), kinds_(std::move(kinds)) {}
+  using Yield = std::function<double(const Evaluation&)>;
+  Cell(Prices& prices, const ContextBucket& bucket, Kinds kinds, Yield yield)
+      : prices_(prices), bucket_(bucket), kinds_(std::move(kinds)), yield_(std::move(yield)) {}
 
   bool has(const std::vector<DraftKind>& kinds) const {
     return std::any_of(kinds.begin(), kinds.end(),
@@ -85,7 +86,7 @@ class Cell {
     for (const DraftKind kind : kinds) {
       if (!of(kind).empty()) {
         const Evaluation& e = best(kind, requests);
-        out = out == nullptr || e.throughput > out->throughput ? &e : out;
+        out = out == nullptr || yield_(e) > yield_(*out) ? &e : out;
       }
     }
     return *out;
@@ -96,7 +97,7 @@ class Cell {
     const Evaluation& b = best(rivals.to, requests);
     const double spread =
         std::hypot(log_spread(compared_interval(a)), log_spread(compared_interval(b)));
-    return std::log(a.throughput / b.throughput) / std::max(1e-9, spread);
+    return std::log(yield_(a) / yield_(b)) / std::max(1e-9, spread);
   }
   // The fewest requests, to `most`, at which the lead is below that; 0: none.
   std::int64_t first_below(const Rivals& rivals, double bar, std::int64_t most) {
@@ -125,7 +126,7 @@ class Cell {
       std::string note;
       for (const Strategy& s : of(kind)) {
         Evaluation e = prices_.at(requests).evaluate(s, bucket_, note);
-        if (!at->second.cost || e.throughput > at->second.throughput) {
+        if (!at->second.cost || yield_(e) > yield_(at->second)) {
           at->second = std::move(e);
         }
       }
@@ -136,6 +137,7 @@ class Cell {
   Prices& prices_;
   const ContextBucket& bucket_;
   Kinds kinds_;
+  Yield yield_;
   std::map<std::pair<DraftKind, std::int64_t>, Evaluation> best_;
 };
 
@@ -190,7 +192,9 @@ std::vector<SwitchPoint> switch_points(const FittedModel& fit, const HardwareSpe
     for (const PrecisionClass precision : table.classes) {
       const std::int64_t bucket = static_cast<std::int64_t>(b);
       if (most >= 2 && best_of(table, bucket, precision) != nullptr) {
-        Cell cell(prices, table.buckets[b], kinds_of(table, bucket, precision));
+        Cell cell(
+            prices, table.buckets[b], kinds_of(table, bucket, precision),
+            [&](const Evaluation& e) { return yield_of(options.aims.objective, fit.energy, e); });
         add_switches({.bucket = bucket, .precision = precision}, most, cell, out);
       }
     }

@@ -236,9 +236,59 @@ TEST_CASE("a plan of several requests at a time goes to a server's schedule, and
   }
   for (const char* wrong :
        {"--concurrency 4,1", "--concurrency 1000", "--concurrency ''", "--objective speed",
-        "--itl-ms 5", "--objective latency", "--objective latency --itl-ms 0"}) {
+        "--itl-ms 5", "--objective latency", "--objective latency --itl-ms 0", "--ttft-ms 5",
+        "--objective latency --ttft-ms 5"}) {
     test::check_refused(plan + wrong + db_option(), 2, "");
   }
+}
+
+TEST_CASE("a plan by energy wants sampled power, and one by first tokens prompts of its machine") {
+  const std::string plan = "plan --hardware h200-sxm --class Strict --buckets 0-4096 ";
+  test::check_refused(plan + "--objective energy" + db_option(), 1, "no power was sampled");
+  const std::string prompts = world().file("prefill.json").string();
+  std::ofstream(prompts)
+      << R"({"bench": "prefill", "device": "NVIDIA H200", "geometry": "nsa-1b", "attention": "nsa",
+         "rows": [{"prompt": 4096, "rows": 2048,
+                   "time_ms": {"median": 50, "low": 49, "high": 51}}]})";
+  const test::CommandResult kept = test::run_versieve(
+      plan + "--json --concurrency 8 --objective latency --ttft-ms 70 --prefill " + prompts +
+      db_option());
+  CAPTURE(kept.err);
+  REQUIRE(kept.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(kept.out);
+  CHECK(json["ttft_ms"] == 70.0);
+  for (const nlohmann::json& entry : json["entries"]) {
+    CHECK(entry["ttft_ms_interval"][1].get<double>() <= 70.0);
+  }
+  const std::string latency = plan + "--objective latency --ttft-ms ";
+  test::check_refused(latency + "1 --prefill " + prompts + db_option(), 1,
+                      "no tuple keeps 1 ms to the first token");
+  test::check_refused(plan + "--model nsa-8b --prefill " + prompts + db_option(), 2,
+                      "prompts of nsa-1b");
+  test::check_refused("plan --hardware h100-sxm --prefill " + prompts + db_option(), 2,
+                      "read on NVIDIA H200");
+}
+
+TEST_CASE("what neighbours share can be assumed, which the plan says and prices") {
+  const std::string plan = "plan --json --hardware h200-sxm --class Strict --buckets 12288-16384 ";
+  const auto step_of = [&](const std::string& overlap) {
+    const test::CommandResult out = test::run_versieve(
+        plan + "--baseline 'nsa/d6k6n64/bfs/c8e/F*' --assume-overlap " + overlap + db_option());
+    CAPTURE(out.err);
+    REQUIRE(out.code == 0);
+    const nlohmann::json table = nlohmann::json::parse(out.out);
+    CHECK(table["provenance"]["sources"]["overlap"] == "assumed");
+    CHECK(table["provenance"]["acceptance_note"].get<std::string>().find("in common") !=
+          std::string::npos);
+    for (const nlohmann::json& base : table["baselines"]) {
+      if (base["role"] == "fixed") {
+        return base["step_latency_us"].get<double>();
+      }
+    }
+    return 0.0;
+  };
+  CHECK(step_of("0.2") > step_of("0.9"));
+  test::check_refused(plan + "--assume-overlap 1.5" + db_option(), 2, "a share between 0 and 1");
 }
 
 TEST_CASE("plans differ by class, buckets and machine as asked") {

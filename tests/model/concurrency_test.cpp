@@ -208,7 +208,7 @@ TEST_CASE("a bound between tokens leaves out what may not keep it, and says wher
   // All that four can keep, and sixty-four cannot.
   const double bound = 1.001 * itl_of(free.batched[0]).high;
   REQUIRE(itl_of(free.batched[1]).high > bound);
-  options.itl_ms = bound;
+  options.aims.itl_ms = bound;
   const PlanTable table = planned(options);
   for (const PlanTable* of : by_concurrency(table)) {
     for (const PlanEntry& e : of->entries) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "model/cost/batch_fit.h"
+#include "model/launches/step_shape.h"
 #include "model/plan/concurrency.h"
 #include "model/words/error.h"
 #include "tests/support/planned.h"
@@ -237,6 +239,84 @@ TEST_CASE("plans of several requests at once are replanned as a whole plan has t
     CHECK(!(all.batched[0].entries[0].evaluation.strategy == all.entries[0].evaluation.strategy));
     // Then within a bound that some tuples of 16 requests keep and others do not.
     const std::size_t middle = all.batched[0].entries.size() / 2;
-    options.itl_ms = inter_token_interval_ms(all.batched[0].entries[middle].evaluation, 16).high;
+    options.aims.itl_ms =
+        inter_token_interval_ms(all.batched[0].entries[middle].evaluation, 16).high;
   }
+}
+
+namespace {
+
+// Of many requests: terms by hand, and fields that differ by depth, nodes and reused layers.
+BatchFit batches_by_hand() {
+  BatchFit batch{.points = 40, .log_latency = 0.08, .most_requests = 128, .most_rows = 4096};
+  for (std::size_t i = 0; i < kBatchTermCount; ++i) {
+    batch.terms.push_back({batch_term_table()[i].initial, 0.0, 0.0, true});
+  }
+  batch.terms[static_cast<std::size_t>(BatchTerm::kAttention)].value = 1.6;
+  batch.together = 16;
+  const auto regime_of = [](const char* strategy) {
+    StepShape s = asked_step(Strategy::parse(strategy), target(), usual_draft(target()), 8192, 2);
+    s.requests = 16;
+    return batch_regime(s);
+  };
+  const auto family = [](const Regime& regime, double weight) {
+    return ResidualField::Family{
+        .family = regime.family, .length = 1.0, .anchors = {regime.at}, .weights = {weight}};
+  };
+  const auto of_kind = [&](const char* strategy, LaunchKind kind, double weight) {
+    return family(batch_kind_regime(regime_of(strategy), kind), weight);
+  };
+  batch.time.families = {family(regime_of("nsa/d4k4n16/bfs/c8e/F*"), 0.2)};
+  batch.kinds.families = {of_kind("nsa/d8k4n16/bfs/c8e/F*", LaunchKind::kNsaAttend, 0.3),
+                          of_kind("nsa/d3k1n4/bfs/c4e/F*", LaunchKind::kNsaRoute, -0.3),
+                          of_kind("nsa/d4k4n16/bfs/c8e/(FR)*", LaunchKind::kNsaReuse, 0.4),
+                          of_kind("nsa/d4k4n16/bfs/c8e/F*", LaunchKind::kLinear, -0.2)};
+  return batch;
+}
+
+}  // namespace
+
+TEST_CASE("steps of many requests are replanned by what was measured of them") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  options.classes = {PrecisionClass::kStrict, PrecisionClass::kReuseOnly};
+  options.concurrency = {1, 8, 64};
+  const HardwareSpec& machine = hardware_by_key("h200-sxm");
+  const PlanTable unmeasured = plan(fit, machine, target(), options);
+  fit.batch = batches_by_hand();
+  const PlanTable all = plan(fit, machine, target(), options);
+  const PlanTable best = Replanner(fit, target(), options).plan_on(machine);
+  check_same(best, all);
+  REQUIRE(best.batched.size() == 2);
+  check_same(best.batched[0], all.batched[0]);
+  check_same(best.batched[1], all.batched[1]);
+  CHECK(all.batched[1].entries[0].evaluation.throughput <
+        unmeasured.batched[1].entries[0].evaluation.throughput);
+  // On a machine that nobody measured too.
+  const HardwareSpec faster = with_bandwidth(9.0);
+  const PlanTable there = Replanner(fit, target(), options).plan_on(faster);
+  check_same(there.batched[1], plan(fit, faster, target(), options).batched[1]);
+}
+
+TEST_CASE("bounds on a first token are replanned as a whole plan has them") {
+  const FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  options.classes = {PrecisionClass::kStrict};
+  options.concurrency = {1, 16};
+  options.aims.prompts = PromptTimes{.device = "NVIDIA H200",
+                                     .geometry = "nsa-1b",
+                                     .rows = 2048,
+                                     .points = {{8192, 100.0, {99.0, 101.0}}}};
+  const HardwareSpec& machine = hardware_by_key("h200-sxm");
+  const PlanTable free = plan(fit, machine, target(), options);
+  const auto& some = free.batched[0].entries;
+  options.aims.ttft_ms =
+      first_token(*options.aims.prompts, some[some.size() / 2].evaluation, 16, 8192).interval.high;
+  const PlanTable all = plan(fit, machine, target(), options);
+  CHECK(!all.batched[0].entries.empty());
+  const PlanTable best = Replanner(fit, target(), options).plan_on(machine);
+  check_same(best, all);
+  check_same(best.batched[0], all.batched[0]);
 }

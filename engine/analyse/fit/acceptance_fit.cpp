@@ -331,6 +331,20 @@ AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
                                                       : fit_measured(evidence);
 }
 
+void assume_overlap(double overlap, AcceptanceModel& model) {
+  if (!(overlap >= 0.0 && overlap <= 1.0)) {
+    throw Error(ExitCode::kUsage, "--assume-overlap is a share between 0 and 1");
+  }
+  for (AcceptanceModel::Positional& range : model.positional) {
+    range.overlap = overlap;
+    range.orders.fill({.measured = true, .overlap = overlap});
+  }
+  model.overlap_of = {};
+  model.note +=
+      (model.note.empty() ? "" : "; ") +
+      formatted("neighbours' selected blocks have %g in common, which nobody measured", overlap);
+}
+
 AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
   if (!(rate >= 0.0 && rate <= 1.0)) {
     throw Error(ExitCode::kUsage, "an assumed acceptance rate is a probability between 0 and 1");

@@ -29,5 +29,8 @@ AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
 // lender's. The intervals of rate and fall are assumptions like the rate, and its note says so.
 // Throws Error(kUsage) unless 0 <= rate <= 1.
 AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender);
+// That neighbours' selected blocks have that share in common, in whatever order, in the place of
+// what a pair's texts showed. Throws Error(kUsage) unless it lies within 0 and 1.
+void assume_overlap(double overlap, AcceptanceModel& model);
 
 }  // namespace versieve::engine

@@ -8,6 +8,7 @@
 #include "engine/analyse/fit/apart_fit.h"
 #include "engine/analyse/fit/batch_fit.h"
 #include "engine/analyse/fit/context_ranges.h"
+#include "engine/analyse/fit/energy_fit.h"
 #include "engine/analyse/fit/error_tables.h"
 #include "engine/analyse/fit/machine_prior.h"
 #include "engine/analyse/fit/statistics.h"
@@ -397,6 +398,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
     }
   }
   fit_batches(measured, machine, options.prior, parts, report);
+  fit_energy(measured, machine, report);
   report.model.acceptance = fit_acceptance(measured);
   // A tree yields the same on any machine: the prior's pair is one of those to choose among.
   if (options.prior != nullptr &&

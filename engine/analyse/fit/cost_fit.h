@@ -133,6 +133,7 @@ struct FitReport {
   ErrorSummary batch_latency, batch_dram, batch_closed_latency;
   std::optional<double> batch_coverage_90;
   std::vector<ComparedPoint> batch_compared;
+  ErrorSummary energy;                          // of a step (energy_fit.h), likewise left out
   std::map<std::string, std::int64_t> skipped;  // reason -> points
 };
 

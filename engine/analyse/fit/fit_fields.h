@@ -168,6 +168,11 @@ void visit_fields(A& a, T& x) {
   a(points, dense_points, launch, terms, together, dense_together, kinds, time, bytes, log_latency,
     most_requests, most_rows);
 }
+template <class A, Is<EnergyLaw> T>
+void visit_fields(A& a, T& x) {
+  auto& [points, watts, joules_per_byte, joules_per_flop, log_error, most_requests] = x;
+  a(points, watts, joules_per_byte, joules_per_flop, log_error, most_requests);
+}
 template <class A, Is<PriorFit> T>
 void visit_fields(A& a, T& x) {
   auto& [device, points, runs, scale] = x;
@@ -212,10 +217,11 @@ template <class A, Is<FittedModel> T>
 void visit_fields(A& a, T& x) {
   auto& [device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
          estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
-         system_time, systems, batch, machine, prior, chain_shares, lent_shares, temperature] = x;
+         system_time, systems, batch, energy, machine, prior, chain_shares, lent_shares,
+         temperature] = x;
   a(device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
     estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
-    system_time, systems, batch, machine, prior);
+    system_time, systems, batch, energy, machine, prior);
 }
 
 // What is said of it.
@@ -286,13 +292,14 @@ void visit_fields(A& a, T& x) {
          top1_regret, worst_regret, worst_choice, left_out, left_out_latency, left_out_dram,
          left_out_coverage_90, compared, by_regime, by_term, systems, sparse_terms, system_latency,
          system_dram, apart, batches, batch_latency, batch_dram, batch_closed_latency,
-         batch_coverage_90, batch_compared, skipped] = x;
+         batch_coverage_90, batch_compared, energy, skipped] = x;
   a(model, holdout, points_train, points_holdout, dram_bytes, dram_read, dram_fused, dram_vanilla,
     dram_warm, dram_few, dram_few_error, latency, closed_form_latency, interval_coverage_90,
     unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau, top1_regret, worst_regret,
     worst_choice, left_out, left_out_latency, left_out_dram, left_out_coverage_90, compared,
     by_regime, by_term, systems, sparse_terms, system_latency, system_dram, apart, batches,
-    batch_latency, batch_dram, batch_closed_latency, batch_coverage_90, batch_compared, skipped);
+    batch_latency, batch_dram, batch_closed_latency, batch_coverage_90, batch_compared, energy,
+    skipped);
 }
 
 }  // namespace versieve::engine

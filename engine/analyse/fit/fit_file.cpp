@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/analyse/fit/energy_json.h"
 #include "engine/analyse/fit/error_json.h"
 #include "engine/analyse/fit/goals.h"
 
@@ -387,6 +388,10 @@ std::string fit_json(const FitReport& r) {
   }
   if (m.batch.measured()) {
     out["batch"] = batch_of(r);
+  }
+  if (m.energy.sampled()) {
+    out["energy"] = energy_json(m.energy);
+    out["energy"]["left_out"] = json_of(r.energy);
   }
   if (r.apart.before.points > 0) {
     out["apart"] = {{"geometry", r.apart.geometry},

@@ -1,6 +1,7 @@
 // A fit read back from its file, for planning.
 #include <nlohmann/json.hpp>
 
+#include "engine/analyse/fit/energy_json.h"
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
@@ -269,6 +270,9 @@ class Reader {
     }
     if (file_.contains("batch")) {
       m.batch = batch(file_.at("batch"));
+    }
+    if (file_.contains("energy")) {
+      m.energy = energy_law(file_.at("energy"), path_);
     }
     read_parameters(m);
     read_evidence(m);

@@ -164,6 +164,20 @@ std::string batches_text(const FitReport& r) {
   return out;
 }
 
+std::string energy_text(const FitReport& r) {
+  const EnergyLaw& e = r.model.energy;
+  if (!e.sampled()) {
+    return {};
+  }
+  return formatted(
+             "\nenergy of a step, %d points of up to %lld requests: %.1f W, %.1f pJ a byte of "
+             "DRAM, "
+             "%.3f pJ an operation; by whole numbers of requests left out\n",
+             static_cast<int>(e.points), static_cast<long long>(e.most_requests), e.watts,
+             1e12 * e.joules_per_byte, 1e12 * e.joules_per_flop) +
+         error_text("energy", r.energy);
+}
+
 std::string terms_text(const FitReport& r) {
   std::string out =
       "\nDRAM bytes by launch, held out      predicted MB  counted MB   median error\n";
@@ -270,7 +284,7 @@ std::string fit_text(const FitReport& r) {
   }
   out += judged_text(r);
   out += left_out_text(r) + regimes_text(r) + systems_text(r) + sparse_terms_text(r) +
-         apart_text(r) + batches_text(r) + terms_text(r) + parameters_text(r);
+         apart_text(r) + batches_text(r) + energy_text(r) + terms_text(r) + parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());
   }

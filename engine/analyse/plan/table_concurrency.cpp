@@ -1,10 +1,29 @@
 // A planner table's numbers of requests at a time, for people.
+#include <cmath>
+
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
 #include "model/plan/concurrency.h"
+#include "model/words/normal_law.h"
 
 namespace versieve::engine {
 namespace {
+
+std::string aims_text(const PlanTable& t, const PlanEntry& e) {
+  std::string out;
+  if (t.aims.prompts) {
+    const FirstToken first = first_token(*t.aims.prompts, e.evaluation, t.concurrency,
+                                         t.buckets[static_cast<std::size_t>(e.bucket)].high);
+    out += formatted("  first token in %.0f ms [%.0f, %.0f]", first.ms, first.interval.low,
+                     first.interval.high);
+  }
+  if (t.energy.sampled()) {
+    const EnergyYield energy = energy_yield(t.energy, e.evaluation, t.concurrency);
+    out += formatted("  %.1f tokens/J [%.1f, %.1f]", energy.tokens_per_joule, energy.interval.low,
+                     energy.interval.high);
+  }
+  return out;
+}
 
 std::string best_line(const PlanTable& t, const PlanEntry& e) {
   const Evaluation& v = e.evaluation;
@@ -24,7 +43,7 @@ std::string best_line(const PlanTable& t, const PlanEntry& e) {
           request_throughput(v, t.concurrency), inter_token_ms(v, t.concurrency),
           v.expected_accepted, e.gain_over_ar) +
       even;
-  return out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
+  return out.substr(0, out.find_last_not_of(' ') + 1) + aims_text(t, e) + "\n";
 }
 
 std::string limits_text(const PlanTable& t, std::int64_t bucket, PrecisionClass precision) {
@@ -34,6 +53,18 @@ std::string limits_text(const PlanTable& t, std::int64_t bucket, PrecisionClass 
       out +=
           formatted("  %4lld at a time  ", static_cast<long long>(t.concurrency)) + u.reason + "\n";
     }
+  }
+  return out;
+}
+
+// " within 20 ms a token and 500 ms to the first"; empty without bounds.
+std::string bounds_of(const PlanTable& t) {
+  std::string out;
+  if (t.aims.itl_ms) {
+    out = formatted(" within %g ms a token", *t.aims.itl_ms);
+  }
+  if (t.aims.ttft_ms) {
+    out += (out.empty() ? " within " : " and ") + formatted("%g ms to the first", *t.aims.ttft_ms);
   }
   return out;
 }
@@ -53,10 +84,17 @@ std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
     }
   }
   const OperatingPoint point = operating_point(t, bucket, precision);
-  if (t.itl_ms && point.entry != nullptr) {
-    out += formatted("  most tokens/s within %g ms a token: %lld at a time, %.1f tok/s\n",
-                     *t.itl_ms, static_cast<long long>(point.table->concurrency),
-                     point.entry->evaluation.throughput);
+  const bool energy = t.aims.objective == Objective::kEnergy;
+  if ((t.aims.bounds() || energy) && point.entry != nullptr) {
+    const Evaluation& best = point.entry->evaluation;
+    out +=
+        std::string("  most tokens ") + (energy ? "a joule" : "a second") + bounds_of(t) +
+        formatted(": %lld at a time, %.1f tok/s", static_cast<long long>(point.table->concurrency),
+                  best.throughput) +
+        (energy ? formatted(", %.1f tokens/J",
+                            energy_yield(t.energy, best, point.table->concurrency).tokens_per_joule)
+                : "") +
+        "\n";
   }
   return out;
 }
@@ -65,9 +103,28 @@ std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
 
 std::string concurrency_text(const PlanTable& t) {
   std::string out = t.batched.empty() ? "" : batch_text(t) + ".\n";
-  if (t.itl_ms) {
-    out +=
-        formatted("Only tuples that keep %g ms a token for 90 %% of such requests.\n", *t.itl_ms);
+  if (t.aims.bounds()) {
+    out += "Only tuples that 90 % of such requests see" + bounds_of(t) + ".\n";
+  }
+  if (t.aims.prompts) {
+    const PromptTimes& p = *t.aims.prompts;
+    out += formatted(
+        "A first token's time is of a prompt of a range's longest context, %lld tokens a forward, "
+        "as %s took %lld to %lld tokens of %s, and of the others' steps between; waiting for a "
+        "place is not in it.\n",
+        static_cast<long long>(p.rows), p.device.c_str(),
+        static_cast<long long>(p.points.front().tokens),
+        static_cast<long long>(p.points.back().tokens), p.geometry.c_str());
+  }
+  if (t.energy.sampled()) {
+    out += formatted(
+        "Energy by a law fitted to %lld sampled steps of up to %lld requests: %.0f W, %.0f pJ a "
+        "byte of DRAM, %.2f pJ an operation; a step's is known within %.1f %% (90 %%), and %.2f in "
+        "log "
+        "less surely for each doubling of the requests beyond (an assumption).\n",
+        static_cast<long long>(t.energy.points), static_cast<long long>(t.energy.most_requests),
+        t.energy.watts, 1e12 * t.energy.joules_per_byte, 1e12 * t.energy.joules_per_flop,
+        100.0 * std::expm1(kNinety * t.energy.log_error), kEnergyRequestsError);
   }
   for (std::size_t b = 0; b < t.buckets.size(); ++b) {
     if (b < t.memory.size()) {

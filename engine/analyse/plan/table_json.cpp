@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "engine/analyse/fit/energy_json.h"
 #include "engine/analyse/plan/price_json.h"
 #include "engine/analyse/plan/table_file.h"
 #include "model/plan/concurrency.h"
@@ -80,6 +81,43 @@ void add_concurrency(const PlanTable& t, const PlanEntry& e, ordered_json& out) 
     out["break_even"] = s.break_even;
     out["break_even_interval"] = json_of(s.break_even_interval);
     out["loses"] = s.loses;
+  }
+  if (t.aims.prompts) {
+    const std::int64_t tokens = t.buckets[static_cast<std::size_t>(e.bucket)].high;
+    const FirstToken first = first_token(*t.aims.prompts, v, t.concurrency, tokens);
+    out["ttft_ms"] = first.ms;
+    out["ttft_ms_interval"] = json_of(first.interval);
+  }
+  if (t.energy.sampled()) {
+    const EnergyYield energy = energy_yield(t.energy, v, t.concurrency);
+    out["tokens_per_joule"] = energy.tokens_per_joule;
+    out["tokens_per_joule_interval"] = json_of(energy.interval);
+    out["watts"] = energy.watts;
+  }
+}
+
+// What a table is after, and what it knows of prompts and energy; nothing where it is tokens a
+// second alone, as in tables older than it.
+void add_aims(const PlanTable& t, ordered_json& out) {
+  const PlanAims& aims = t.aims;
+  if (aims.objective != Objective::kTokens) {
+    out["objective"] = name_of(aims.objective);
+  }
+  if (aims.ttft_ms) {
+    out["ttft_ms"] = *aims.ttft_ms;
+  }
+  if (aims.prompts) {
+    ordered_json points = ordered_json::array();
+    for (const PromptTimes::Point& p : aims.prompts->points) {
+      points.push_back({{"tokens", p.tokens}, {"ms", p.ms}, {"interval", json_of(p.interval)}});
+    }
+    out["prompts"] = {{"device", aims.prompts->device},
+                      {"geometry", aims.prompts->geometry},
+                      {"rows", aims.prompts->rows},
+                      {"points", points}};
+  }
+  if (t.energy.sampled()) {
+    out["energy"] = energy_json(t.energy);
   }
 }
 
@@ -221,6 +259,10 @@ ordered_json operating_points_of(const PlanTable& t) {
                        {"strategy", e.strategy.text()},
                        {"throughput", e.throughput},
                        {"inter_token_ms", inter_token_ms(e, point.table->concurrency)}});
+        if (t.energy.sampled()) {
+          out.back()["tokens_per_joule"] =
+              energy_yield(t.energy, e, point.table->concurrency).tokens_per_joule;
+        }
       }
     }
   }
@@ -233,7 +275,8 @@ void add_axis(const PlanTable& t, ordered_json& out) {
   for (const PlanTable* of : by_concurrency(t)) {
     out["concurrency"].push_back(of->concurrency);
   }
-  out["itl_ms"] = t.itl_ms ? ordered_json(*t.itl_ms) : ordered_json(nullptr);
+  out["itl_ms"] = t.aims.itl_ms ? ordered_json(*t.aims.itl_ms) : ordered_json(nullptr);
+  add_aims(t, out);
   out["several_requests"] = batch_text(t);
   out["memory"] = ordered_json::array();
   for (const MemoryNeed& need : t.memory) {

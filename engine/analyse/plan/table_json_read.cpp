@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "engine/analyse/fit/energy_json.h"
+#include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/price_json.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
@@ -366,6 +368,47 @@ class Reader {
             .high = s.at("high").is_null() ? 0 : integer(s.at("high"))};
   }
 
+  PromptTimes prompts(const json& in) const {
+    PromptTimes out{.device = in.at("device").get<std::string>(),
+                    .geometry = in.at("geometry").get<std::string>(),
+                    .rows = integer(in.at("rows")),
+                    .points = {}};
+    for (const json& p : in.at("points")) {
+      out.points.push_back(
+          {integer(p.at("tokens")), p.at("ms").get<double>(), interval(p.at("interval"))});
+    }
+    if (const std::string why = unsound_because(out); !why.empty()) {
+      refuse("its prompts " + why);
+    }
+    return out;
+  }
+
+  void read_aims(PlanTable& t) const {
+    if (!file_.at("itl_ms").is_null()) {
+      t.aims.itl_ms = file_.at("itl_ms").get<double>();
+    }
+    if (file_.contains("objective")) {
+      const std::string name = file_.at("objective").get<std::string>();
+      if (name != name_of(Objective::kEnergy)) {
+        refuse("it has the objective '" + name + "', which nobody knows");
+      }
+      t.aims.objective = Objective::kEnergy;
+    }
+    if (file_.contains("prompts")) {
+      t.aims.prompts = prompts(file_.at("prompts"));
+    }
+    if (file_.contains("ttft_ms")) {
+      t.aims.ttft_ms = file_.at("ttft_ms").get<double>();
+    }
+    if (file_.contains("energy")) {
+      t.energy = energy_law(file_.at("energy"), path_);
+    }
+    if ((t.aims.ttft_ms && !t.aims.prompts) ||
+        (t.aims.objective == Objective::kEnergy && !t.energy.sampled())) {
+      refuse("its bound or objective rests on prompts or energy that are not in it");
+    }
+  }
+
   PlanTable whole_table() const {
     PlanTable t = table();
     if (file_.at("schema") == PlanTable::kSchema) {
@@ -374,9 +417,7 @@ class Reader {
     }
     const std::vector<std::int64_t> requests = concurrency();
     check_rows(requests);
-    if (!file_.at("itl_ms").is_null()) {
-      t.itl_ms = file_.at("itl_ms").get<double>();
-    }
+    read_aims(t);
     t.several_requests = file_.value("several_requests", "");
     for (std::size_t i = 1; i < requests.size(); ++i) {
       PlanTable batch = t;

@@ -88,8 +88,9 @@ Played play(const Walks& walks, const ReplayRequest& request, const std::vector<
 // Sums over the requests of a cell; times become throughputs at the end.
 class RowSums {
  public:
-  RowSums(const Cell& cell, const Walks& walks, const ReplayOptions& options)
-      : cell_(cell), walks_(walks), options_(options) {}
+  RowSums(const Cell& cell, const Walks& walks, const ReplayOptions& options,
+          std::int64_t concurrency)
+      : cell_(cell), walks_(walks), options_(options), concurrency_(concurrency) {}
 
   void add(const ReplayRequest& request) {
     const std::int64_t limit = token_limit(walks_, request, cell_.needed(), options_.most_tokens);
@@ -102,11 +103,13 @@ class RowSums {
     refine(request, cell_.with_plain, limit, GuardRule::kMostPromising, row_.best_p);
   }
 
+  // As many requests as this one run beside it in each of its steps.
   ReplayRow finish() const {
     ReplayRow row = row_;
+    const double tokens = row.tokens * static_cast<double>(concurrency_);
     for (double* value : {&row.base, &row.static_best, &row.no_speculation, &row.best_r.throughput,
                           &row.best_p.throughput}) {
-      *value = 1e6 * row.tokens / *value;
+      *value = 1e6 * tokens / *value;
     }
     return row;
   }
@@ -128,6 +131,7 @@ class RowSums {
   const Cell& cell_;
   const Walks& walks_;
   const ReplayOptions& options_;
+  std::int64_t concurrency_;
   ReplayRow row_;
 };
 
@@ -181,7 +185,7 @@ class Player {
     const std::vector<ReplayRequest> requests = walks_.requests(range.low, range.high);
     const std::int64_t left_out = leave_out_unrecorded(walks_, requests, cell);
     const std::vector<Choice> needed = cell.needed();
-    RowSums sums(cell, walks_, options_);
+    RowSums sums(cell, walks_, options_, table_.concurrency);
     bool any = false;
     for (const ReplayRequest& request : requests) {
       if (all_recorded(walks_, request, needed)) {

@@ -1,7 +1,9 @@
 // Recorded requests played through a planner table: what each cell's first tuple, the same with the
 // runtime guard, the fixed baseline and plain decoding would have given, in tokens a second (table
 // 3 of Sparse Speculative Verification). Acceptance is that of recorded walks, a step's time that
-// of the table.
+// of the table; of a table of several requests at a time (PlanTable::concurrency) tokens a second
+// are of all, each step taking as long as the table says of so many and each request yielding what
+// its walk does.
 #pragma once
 
 #include <cstdint>

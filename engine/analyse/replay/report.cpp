@@ -112,6 +112,9 @@ json replay_json(const PlanTable& table, const Replay& replay) {
                {{"static_best", replay.static_best_gain},
                 {"best_r", replay.best_r_gain},
                 {"best_p", replay.best_p_gain}}}};
+  if (table.concurrency > 1) {
+    out["concurrency"] = table.concurrency;
+  }
   for (const ReplayRow& row : replay.rows) {
     out["rows"].push_back(json_of(table, row));
   }
@@ -123,13 +126,17 @@ json replay_json(const PlanTable& table, const Replay& replay) {
 }
 
 std::string replay_text(const PlanTable& table, const Replay& replay) {
-  std::string out = table.model + " on " + table.hardware + ", walks of " + table.acceptance_pair +
-                    ": tokens a second, gain over the fixed baseline; requests that the guard "
-                    "moved\nbest+R: to the next ranked tuple (Sparse Speculative Verification); "
-                    "best+P: to what promises "
-                    "most, plain decoding included\n\n" +
-                    "context      class         requests  plain   base          static"
-                    "           best+R           best+P    R   P\n";
+  std::string out =
+      table.model + " on " + table.hardware + ", walks of " + table.acceptance_pair +
+      ": tokens a second" +
+      (table.concurrency > 1 ? " of " + std::to_string(table.concurrency) + " requests at a time"
+                             : "") +
+      ", gain over the fixed baseline; requests that the guard "
+      "moved\nbest+R: to the next ranked tuple (Sparse Speculative Verification); "
+      "best+P: to what promises "
+      "most, plain decoding included\n\n" +
+      "context      class         requests  plain   base          static"
+      "           best+R           best+P    R   P\n";
   for (const ReplayRow& row : replay.rows) {
     out += line_of(table, row);
   }

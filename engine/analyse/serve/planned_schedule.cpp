@@ -91,8 +91,11 @@ void add_notes(const PlanTable& t, ServingSchedule& out) {
   if (t.sources) {
     out.notes.push_back("evidence of " + sources_text(t));
   }
-  if (t.itl_ms) {
-    out.notes.push_back("only drafts that keep the plan's bound between tokens are in it");
+  if (t.aims.bounds()) {
+    out.notes.push_back("only drafts that keep the plan's bounds on time are in it");
+  }
+  if (t.aims.objective == Objective::kEnergy) {
+    out.notes.push_back("drafts are chosen by tokens a joule");
   }
   for (const SwitchPoint& s : t.switches) {
     if (s.precision == PrecisionClass::kStrict) {

@@ -16,18 +16,6 @@ BatchTuple tuple_of(const Evaluation& e, const char* role) {
           .predicted_interval_us = e.latency_interval_us};
 }
 
-const PlanTable& of_requests(const PlanTable& table, std::int64_t requests) {
-  std::string known;
-  for (const PlanTable* of : by_concurrency(table)) {
-    if (of->concurrency == requests) {
-      return *of;
-    }
-    known += (known.empty() ? "" : ", ") + std::to_string(of->concurrency);
-  }
-  throw Error(ExitCode::kUsage, "the table is of " + known + " requests at a time, not of " +
-                                    std::to_string(requests) + " (plan --concurrency)");
-}
-
 std::int64_t bucket_of(const PlanTable& table, std::int64_t context) {
   const auto found = std::find_if(
       table.buckets.begin(), table.buckets.end(),
@@ -43,7 +31,7 @@ std::int64_t bucket_of(const PlanTable& table, std::int64_t context) {
 
 std::vector<BatchTuple> played_tuples(const PlanTable& table, std::int64_t context,
                                       std::int64_t requests, PrecisionClass precision) {
-  const PlanTable& own = of_requests(table, requests);
+  const PlanTable& own = table_of(table, requests);
   const std::int64_t bucket = bucket_of(table, context);
   const PlanEntry* const best = best_of(own, bucket, precision);
   const Evaluation* const plain = plain_of(own, bucket);

@@ -6,6 +6,7 @@
 
 #include "engine/analyse/fit/batch_points.h"
 #include "model/cost/cost_model.h"
+#include "model/words/range_counters.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;
@@ -147,4 +148,38 @@ TEST_CASE(
   }
   CHECK(few == 18);
   CHECK(others == 2);
+}
+
+TEST_CASE("a law of energy is found in steps whose power was sampled, and in no others") {
+  const std::vector<PointMeasurement> single = single_points();
+  const FitReport before = fitted(single);
+  const auto timed = batch_points_by(before.model, single, {2, 4, 8, 16, 32, 64});
+  const FittedModel model = fitted(joined(single, timed)).model;
+  CHECK(!model.energy.sampled());
+  const EnergyLaw planted{
+      .points = 1, .watts = 180.0, .joules_per_byte = 9e-11, .joules_per_flop = 7e-13};
+  auto sampled = timed;
+  for (PointMeasurement& m : sampled) {
+    const BatchPoints known = batch_points(joined(single, {m}), model);
+    StepWork work = known.points[0].work;
+    apply_batch(model.batch.values(), model.batch.kinds, known.points[0].point.shape, work);
+    StepCost cost = cost_of(work, h200(), model.parameters(), known.points[0].point.conditions);
+    cost.time_us = 1e-3 * m.time_ns[0];
+    m.ranges.push_back({.path = kEnergyRange, .launches = 100});
+    m.ranges.back().counters = {{kEnergyJoules, planted.joules(cost), CounterStatus::kOk}};
+  }
+  const FitReport after = fitted(joined(single, sampled));
+  const EnergyLaw& found = after.model.energy;
+  CHECK(found.points == 36);
+  CHECK(found.most_requests == 64);
+  CHECK(found.watts == Approx(planted.watts).epsilon(0.02));
+  CHECK(found.joules_per_byte == Approx(planted.joules_per_byte).epsilon(0.02));
+  CHECK(found.joules_per_flop == Approx(planted.joules_per_flop).epsilon(0.02));
+  CHECK(*after.energy.p90_ape < 0.01);
+  CHECK(found.log_error < 0.01);
+  // It changes nothing of times.
+  CHECK(after.model.batch.values() == model.batch.values());
+  // Five points are too few.
+  const std::vector<PointMeasurement> few(sampled.begin(), sampled.begin() + 5);
+  CHECK(!fitted(joined(single, few)).model.energy.sampled());
 }

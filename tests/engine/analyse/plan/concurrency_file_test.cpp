@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "model/plan/concurrency.h"
 #include "model/words/error.h"
@@ -166,4 +167,96 @@ TEST_CASE("text says of each number of requests what pays, what fits and what is
     CHECK(text.find(part) != std::string::npos);
   }
   CHECK(plan_table_text(made({1}), 1).find("at a time") == std::string::npos);
+}
+
+namespace {
+
+// What `bench prefill --out` writes, of 2,048 tokens in a forward and of the slow form.
+std::string prefill_json() {
+  return R"({"bench": "prefill", "device": "NVIDIA H200", "geometry": "nsa-8b", "attention": "nsa",
+    "rows": [
+      {"prompt": 4096, "rows": 2048, "time_ms": {"median": 200, "low": 198, "high": 203}},
+      {"prompt": 1024, "rows": 2048, "time_ms": {"median": 50, "low": 49, "high": 51}},
+      {"prompt": 4096, "rows": 256, "time_ms": {"median": 240, "low": 239, "high": 241}},
+      {"prompt": 4096, "rows": 0, "time_ms": {"median": 190, "low": 189, "high": 191}}]})";
+}
+
+PromptTimes prompts_of(const std::string& text) {
+  const test::TempFolder folder;
+  const std::string path = (folder / "prefill.json").string();
+  std::ofstream(path) << text;
+  return read_prompt_times(path);
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  REQUIRE(text.find(from) != std::string::npos);
+  return text.replace(text.find(from), from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("prompts are read as bench prefill writes them, in the form that reads fastest") {
+  const PromptTimes times = prompts_of(prefill_json());
+  CHECK(times.rows == 2048);
+  CHECK(times.device == "NVIDIA H200");
+  REQUIRE(times.points.size() == 2);
+  CHECK(times.points[0].tokens == 1024);
+  CHECK(times.points[1].ms == 200.0);
+  require_prompts_of(times, named_llm_shape("nsa-8b"), "h200-sxm");
+  CHECK_THROWS_AS(require_prompts_of(times, named_llm_shape("nsa-1b"), "h200-sxm"), Error);
+  CHECK_THROWS_AS(require_prompts_of(times, named_llm_shape("nsa-8b"), "h100-sxm"), Error);
+  CHECK(prompts_of(with(prefill_json(), R"("attention": "nsa")", R"("attention": "dense")"))
+            .geometry == "dense-8b");
+  for (const auto& [from, to] :
+       {std::pair{R"("bench": "prefill")", R"("bench": "batch")"},
+        std::pair{R"("median": 200)", R"("median": -1)"},
+        std::pair{R"("median": 200)", R"("median": 300)"}, std::pair{R"("prompt": 4096,)", ""},
+        std::pair{R"("low": 198)", R"("low": "x")"}}) {
+    CAPTURE(from);
+    CHECK_THROWS_AS(prompts_of(with(prefill_json(), from, to)), Error);
+  }
+}
+
+TEST_CASE("a table's bounds, objective, prompts and energy go through its file") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  fit.energy = {.points = 12,
+                .watts = 200.0,
+                .joules_per_byte = 8e-11,
+                .joules_per_flop = 6e-13,
+                .log_error = 0.05,
+                .most_requests = 64};
+  PlanOptions options;
+  options.buckets = {{0, 4096}};
+  options.classes = {PrecisionClass::kStrict};
+  options.schedules = {"F*"};
+  options.concurrency = {1, 8};
+  options.aims = {.objective = Objective::kEnergy,
+                  .itl_ms = 50.0,
+                  .ttft_ms = 400.0,
+                  .prompts = prompts_of(prefill_json())};
+  const std::string text =
+      plan_table_json(plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-8b"), options));
+  const PlanTable again = read_back(text);
+  CHECK(plan_table_json(again) == text);
+  CHECK(again.aims.objective == Objective::kEnergy);
+  CHECK(again.aims.ttft_ms == 400.0);
+  CHECK(again.energy.watts == 200.0);
+  const nlohmann::json json = nlohmann::json::parse(text);
+  CHECK(json["objective"] == "energy");
+  for (const nlohmann::json& entry : json["entries"]) {
+    CHECK(entry["ttft_ms_interval"][1].get<double>() <= 400.0);
+    CHECK(entry["tokens_per_joule"].get<double>() > 0.0);
+  }
+  const std::string shown = plan_table_text(again, 3);
+  for (const char* part : {"first token in", "tokens/J", "most tokens a joule within 50 ms a token",
+                           "Energy by a law fitted to 12 sampled steps"}) {
+    CAPTURE(part);
+    CHECK(shown.find(part) != std::string::npos);
+  }
+  CHECK(refusal_of(with(text, R"("objective": "energy")", R"("objective": "speed")"))
+            .find("objective 'speed'") != std::string::npos);
+  CHECK(refusal_of(with(text, R"("watts": 200.0)", R"("watts": -1.0)")).find("law of energy") !=
+        std::string::npos);
+  CHECK(refusal_of(with(text, "\"prompts\"", "\"other\"")).find("rests on prompts") !=
+        std::string::npos);
 }

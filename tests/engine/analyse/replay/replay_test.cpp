@@ -7,6 +7,8 @@
 
 #include "engine/analyse/replay/report.h"
 #include "engine/measure/sweep/sweep.h"
+#include "model/plan/concurrency.h"
+#include "model/words/error.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -79,6 +81,26 @@ TEST_CASE("a tuple that is played alone takes its recorded steps, each in the ta
   CHECK(row.best_r.throughput == Approx(row.static_best));  // shorter than the warm-up
   CHECK(row.best_r.moved == 0);
   CHECK(replay.static_best_gain == Approx(0.5));
+}
+
+TEST_CASE("of several requests at a time tokens a second are of all of them, in steps of so many") {
+  const Walks walks =
+      walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}), point(kSecond, {3, 3, 3, 3})});
+  PlanTable table = table_of_two();
+  PlanTable batch = table;
+  batch.concurrency = 8;
+  for (PlanEntry& e : batch.entries) {
+    e.evaluation.cost->time_us *= 2.0;
+  }
+  table.batched.push_back(batch);
+  const PlanTable& of_eight = versieve::table_of(table, 8);
+  const Replay replay = engine::replay(of_eight, walks, {});
+  CHECK(replay.rows[0].static_best == Approx(8 * 12e6 / 240.0));
+  CHECK(replay.rows[0].base == Approx(8 * 12e6 / 180.0));
+  CHECK(replay_json(of_eight, replay)["concurrency"] == 8);
+  CHECK(replay_text(of_eight, replay).find("of 8 requests at a time") != std::string::npos);
+  CHECK(!replay_json(table, replay).contains("concurrency"));
+  CHECK_THROWS_AS(versieve::table_of(table, 4), Error);
 }
 
 TEST_CASE("all policies generate the tokens that every walk reaches") {
