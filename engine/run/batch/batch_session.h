@@ -6,6 +6,7 @@
 // need are free, and give both back when they end. One thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -82,6 +83,15 @@ struct SessionSeconds {
   double draft = 0.0;    // entries and trees of the next step, which are waited for
   double rectify = 0.0;  // ReSA's dense passes, enqueued
 };
+
+// Whether kernels of it take no table of pages: such a request's lie side by side.
+inline bool reads_side_by_side(const BatchRequest& request) {
+  const std::span<const Strategy> strategies = strategies_of(request);
+  return std::any_of(strategies.begin(), strategies.end(), [](const Strategy& strategy) {
+    return strategy.attention == AttentionMethod::kResa ||
+           strategy.attention == AttentionMethod::kIndexer;
+  });
+}
 
 // Whether no batch takes it: its keys or choices are kept of one sequence (one_by_one.h).
 inline bool runs_alone(const Strategy& strategy) {
