@@ -72,6 +72,7 @@ void FlashStep::Plan::group(const std::vector<std::size_t>& taken) {
       call.slice.first_row = static_cast<int>((p.k - step->k) / width);
       Group& own = groups.back();
       own.grid.add(call);
+      call.splits = static_cast<int>(most_chunks(p.context_len + p.num_nodes));  // of this step
       own.bytes += bytes;
       own.attended += tree_attention_traffic(p);
       own.attended += partials_traffic(p, true);
