@@ -88,8 +88,7 @@ struct SessionSeconds {
 inline bool reads_side_by_side(const BatchRequest& request) {
   const std::span<const Strategy> strategies = strategies_of(request);
   return std::any_of(strategies.begin(), strategies.end(), [](const Strategy& strategy) {
-    return strategy.attention == AttentionMethod::kResa ||
-           strategy.attention == AttentionMethod::kIndexer;
+    return strategy.attention == AttentionMethod::kIndexer;
   });
 }
 

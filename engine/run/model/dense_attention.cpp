@@ -41,11 +41,12 @@ kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> 
     return {};
   }
   const KvRows<T>& rows = steps.front().cache.rows();
+  const std::int64_t before = rows.first_row * shape_.kv_width();
   together_ = {.layers = shape_.layers,
                .cache_rows = rows.layer_rows,
                .tree_rows = steps.front().tree.all().rows(),
-               .k = rows.k,
-               .v = rows.v,
+               .k = rows.k - before,
+               .v = rows.v - before,
                .windows = {},
                .calls = std::move(together_.calls)};
   for (std::int64_t layer = 0; shape_.has_windows() && layer < shape_.layers; ++layer) {
