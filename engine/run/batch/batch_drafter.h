@@ -101,4 +101,35 @@ class ModelBatchDrafter final : public BatchDrafter<T> {
   DeviceInts<T> staged_;
 };
 
+// Chains of the target's own steps over chosen tokens, appended to each request's cache and dropped
+// at the end: as SelfDrafter (engine/run/speculate), of several sequences.
+template <class T>
+class SelfBatchDrafter final : public BatchDrafter<T> {
+ public:
+  explicit SelfBatchDrafter(Target<T>& target) : target_(&target) {}
+
+  struct Sequence {
+    KvCache<T>* cache = nullptr;
+    ChoiceKeys<T>* choice = nullptr;
+    VerifyOptions sparse;
+    std::int64_t position = 0;  // of the root
+    std::int32_t root = 0;
+  };
+  // logits() then has each root's row.
+  void begin(std::vector<Sequence> sequences);
+  // Drops what was drafted since.
+  void end();
+
+  void step(std::span<const typename BatchDrafter<T>::Nodes> trees) override;
+  const T* logits() const override { return target_->logits(); }
+  std::int64_t vocab() const override { return target_->shape().vocab; }
+
+ private:
+  // A token of each of those sequences.
+  void run(const std::vector<std::size_t>& sequences, const std::vector<std::int32_t>& tokens);
+
+  Target<T>* target_;
+  std::vector<Sequence> sequences_;
+};
+
 }  // namespace versieve::engine

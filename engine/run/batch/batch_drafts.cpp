@@ -17,6 +17,7 @@ template <class T>
 void BatchSession<T>::use_strategy(Running& run, const Strategy& strategy) {
   run.request.options.strategy = strategy;
   run.verify = verify_options(strategy, target_->shape());
+  run.choosing = strategy.drafts_itself ? drafting_options(strategy, target_->shape()) : run.verify;
   run.chain_length.reset();
   run.unrectified.clear();
   if (strategy.adapts_length) {
@@ -133,7 +134,8 @@ typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
       }
     }
   }
-  if (!run.over && !run.reads_prompt() && run.request.options.strategy.draft.speculates()) {
+  const Strategy& strategy = run.request.options.strategy;
+  if (!run.over && !run.reads_prompt() && strategy.draft.speculates() && !strategy.drafts_itself) {
     entries.slots = draft_slots(run.request.options.strategy.draft);
   }
   return entries;
@@ -163,19 +165,26 @@ WantedTree<T> BatchSession<T>::wanted_tree(const Running& run) const {
 
 template <class T>
 bool BatchSession<T>::draws_chains(const GenerateOptions& options) const {
-  return options.temperature > 0.0 && trees_.has_value() &&
+  const bool own = options.strategy.drafts_itself;
+  return options.temperature > 0.0 && (own || trees_.has_value()) &&
          draws_chain(options.strategy.draft,
                      options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled),
-                     draft_ != nullptr && draft_->has_own_vocabulary());
+                     !own && draft_ != nullptr && draft_->has_own_vocabulary());
 }
 
 template <class T>
-void BatchSession<T>::grow(const std::vector<Running*>& drafting) {
+std::vector<WantedTree<T>> BatchSession<T>::wanted_trees(
+    const std::vector<Running*>& drafting) const {
   std::vector<WantedTree<T>> wanted;
   for (const Running* run : drafting) {
     wanted.push_back(wanted_tree(*run));
   }
-  std::vector<DraftTree> trees = trees_->grow(wanted);
+  return wanted;
+}
+
+template <class T>
+void BatchSession<T>::take_trees(const std::vector<Running*>& drafting,
+                                 std::vector<DraftTree> trees) {
   for (std::size_t i = 0; i < drafting.size(); ++i) {
     drafting[i]->tree = std::move(trees[i]);
     drafting[i]->drafted = true;
@@ -204,7 +213,7 @@ void BatchSession<T>::draft_by_head(const std::vector<std::size_t>& parts) {
     draft_->extend_batch({pool_.draft_k(), pool_.draft_v()}, entries, target_->captured());
   }
   if (!drafting.empty()) {
-    grow(drafting);
+    take_trees(drafting, trees_->grow(wanted_trees(drafting)));
   }
 }
 
@@ -216,7 +225,7 @@ void BatchSession<T>::draft_by_model(const std::vector<std::size_t>& parts) {
   for (const std::size_t i : parts) {
     Running& run = *parts_[i].run;
     const Strategy& strategy = run.request.options.strategy;
-    if (!run.reads_prompt() && strategy.draft.speculates()) {
+    if (!run.reads_prompt() && strategy.draft.speculates() && !strategy.drafts_itself) {
       const std::vector<std::int32_t>& answer = run.result.generation.tokens;
       const std::ptrdiff_t known =
           static_cast<std::ptrdiff_t>(run.text.size()) - run.prompt_tokens();
@@ -228,13 +237,36 @@ void BatchSession<T>::draft_by_model(const std::vector<std::size_t>& parts) {
   }
   if (!drafting.empty()) {
     model_drafter_->begin(std::move(sequences));
-    grow(drafting);
+    take_trees(drafting, trees_->grow(wanted_trees(drafting)));
   }
+}
+
+// As SelfSource: chains of the target's own sparse steps, which leave nothing behind. After other
+// drafts, which read what the step's forward left.
+template <class T>
+void BatchSession<T>::draft_by_itself(const std::vector<Running*>& drafting) {
+  if (drafting.empty()) {
+    return;
+  }
+  std::vector<typename SelfBatchDrafter<T>::Sequence> sequences;
+  for (Running* run : drafting) {
+    run->choice->keep(run->cache, run->choosing);
+    sequences.push_back({.cache = &run->cache,
+                         .choice = &*run->choice,
+                         .sparse = run->choosing,
+                         .position = run->cache.length(),
+                         .root = run->result.generation.tokens.back()});
+  }
+  const std::vector<WantedTree<T>> wanted = wanted_trees(drafting);
+  self_drafter_.begin(std::move(sequences));
+  take_trees(drafting, self_trees_.grow(wanted));
+  self_drafter_.end();
 }
 
 template <class T>
 void BatchSession<T>::draft_next() {
   std::vector<std::size_t> drafting;
+  std::vector<Running*> own;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     Running& run = *parts_[i].run;
     if (!run.over && !run.reads_prompt()) {
@@ -245,12 +277,16 @@ void BatchSession<T>::draft_next() {
     if (trees_ && (drafts(run) || leaves_entries(parts_[i]))) {
       drafting.push_back(i);
     }
+    if (!run.over && !run.reads_prompt() && run.request.options.strategy.drafts_itself) {
+      own.push_back(&run);
+    }
   }
   if (draft_ != nullptr) {
     draft_by_head(drafting);
   } else if (draft_model_ != nullptr) {
     draft_by_model(drafting);
   }
+  draft_by_itself(own);
 }
 
 template void BatchSession<double>::begin_drafting(Running&);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "engine/io/formatted.h"
+#include "engine/run/speculate/step.h"
 #include "kernels/ops_cuda.h"
 #include "model/words/error.h"
 
@@ -63,15 +64,15 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const Ll
   return bytes;
 }
 
-// Block keys of a page of a request of ReSA.
+// What a page of a request keeps beside keys and values to choose tokens by.
 template <class T>
-std::int64_t block_key_bytes(const LlmShape& shape, std::span<const BatchRequest> requests) {
+std::int64_t choice_bytes(const LlmShape& shape, std::span<const BatchRequest> requests) {
   std::int64_t most = 0;
   for (const BatchRequest& request : requests) {
     for (const Strategy& strategy : strategies_of(request)) {
-      if (strategy.attention == AttentionMethod::kResa) {
-        most = std::max(most, BlockKeyCache<T>::bytes(shape, strategy.resa_key_block, kPageTokens));
-      }
+      const VerifyOptions options = strategy.drafts_itself ? drafting_options(strategy, shape)
+                                                           : verify_options(strategy, shape);
+      most = std::max(most, ChoiceKeys<T>::bytes(shape, options, kPageTokens));
     }
   }
   return most;
@@ -86,7 +87,7 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
                        std::optional<std::int64_t> given) {
   MemoryPlan plan{.own_page_bytes = KvPool<T>::page_bytes(shape, draft),
                   .step_bytes = step_bytes<T>(shape, draft, draft_model, requests, options)};
-  plan.page_bytes = plan.own_page_bytes + block_key_bytes<T>(shape, requests) +
+  plan.page_bytes = plan.own_page_bytes + choice_bytes<T>(shape, requests) +
                     (draft_model == nullptr ? 0 : KvPool<T>::page_bytes(*draft_model, nullptr));
   std::vector<std::int64_t> needed;
   for (const BatchRequest& request : requests) {

@@ -1,5 +1,4 @@
-// Requests of ReSA: block keys of each, and the dense passes that rectify, those of one step in one
-// forward.
+// Requests of ReSA: the dense passes that rectify, those of one step in one forward.
 #include <numeric>
 #include <utility>
 
@@ -7,18 +6,6 @@
 #include "engine/run/speculate/rectify.h"
 
 namespace versieve::engine {
-
-// What the request's next step chooses by: made of its whole context when a strategy first asks for
-// it, kept by every commit from then on.
-template <class T>
-void BatchSession<T>::keep_block_keys(Running& run) {
-  if (!run.verify.resa) {
-    run.block_keys.reset();
-  } else if (!run.block_keys || run.block_keys->key_block() != run.verify.resa->key_block) {
-    run.block_keys.emplace(*ops_, target_->shape(), run.verify.resa->key_block);
-    run.block_keys->update(run.cache, 0);
-  }
-}
 
 // A token that the part's step commits by sparse attention; at the end of a period all of it is
 // due.
@@ -54,7 +41,7 @@ void BatchSession<T>::rectify() {
     due.push_back({.tree = chain_tree(part.rectified),
                    .options = options,
                    .cache = &run.cache,
-                   .block_keys = run.block_keys ? &*run.block_keys : nullptr});
+                   .choice = &*run.choice});
     paths.emplace_back(tokens);
     std::iota(paths.back().begin(), paths.back().end(), 0);
     ++run.result.generation.rectifications;
@@ -65,13 +52,10 @@ void BatchSession<T>::rectify() {
   }
 }
 
-template void BatchSession<double>::keep_block_keys(Running&);
 template void BatchSession<double>::count_sparse(Part&);
 template void BatchSession<double>::rectify();
-template void BatchSession<float>::keep_block_keys(Running&);
 template void BatchSession<float>::count_sparse(Part&);
 template void BatchSession<float>::rectify();
-template void BatchSession<Bf16>::keep_block_keys(Running&);
 template void BatchSession<Bf16>::count_sparse(Part&);
 template void BatchSession<Bf16>::rectify();
 

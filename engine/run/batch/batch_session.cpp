@@ -30,8 +30,7 @@ std::int64_t token_limit(const LlmShape& shape, const BatchRequest& request) {
 // What a batch does not do of a strategy that a single request takes, or an empty text.
 std::string batch_refusal(const GenerateOptions& options) {
   if (runs_alone(options.strategy)) {
-    return "batches take nsa, dense attention and resa; specattn, indexer and draft=resa run one "
-           "request at a time";
+    return "batches take no specattn, which runs one request at a time";
   }
   return sampling_refusal(options);
 }
@@ -49,7 +48,9 @@ BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>*
       pool_(ops, target.shape(), draft == nullptr ? nullptr : &draft->shape(), options.pages,
             options.concurrency, options.shuffled_pages),
       kept_([this](std::int64_t tokens) { return pool_.compressed_pages(tokens); }),
-      acceptance_(ops) {
+      acceptance_(ops),
+      self_drafter_(target),
+      self_trees_(ops, self_drafter_) {
   VERSIEVE_ASSERT(options.concurrency >= 1 && options.prefill_rows >= 1, "a step has rows");
   VERSIEVE_ASSERT(draft == nullptr || draft_model == nullptr, "one draft at most");
   target.set_records(options.records);
@@ -73,13 +74,16 @@ std::int64_t BatchSession<T>::pages_needed(const LlmShape& shape, const BatchReq
 template <class T>
 std::string BatchSession<T>::strategy_refusal(const GenerateOptions& options, const LlmShape& shape,
                                               bool has_draft) {
-  if (std::string reason = unavailable_because(options.strategy, shape); !reason.empty()) {
-    return reason;
-  }
   if (std::string reason = batch_refusal(options); !reason.empty()) {
     return reason;
   }
-  return options.strategy.draft.speculates() && !has_draft
+  const bool own = options.strategy.drafts_itself;
+  if (std::string reason = own ? illegal_because(options.strategy, shape)
+                               : unavailable_because(options.strategy, shape);
+      !reason.empty()) {
+    return reason;
+  }
+  return options.strategy.draft.speculates() && !own && !has_draft
              ? "the model has no draft, so a batch of it can only decode with ar"
              : "";
 }
@@ -141,6 +145,7 @@ std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running
   if (draft_pool_) {
     run->draft_pages = draft_pool_->take(draft_pages(run->request));
   }
+  run->choice.emplace(*ops_, shape);
   begin_drafting(*run);
   run->result.id = id;
   run->result.submitted = submitted;
@@ -256,8 +261,8 @@ void BatchSession<T>::verify() {
     } else {
       sequence.tree = run.tree;
       sequence.options = run.verify;
-      keep_block_keys(run);
-      sequence.block_keys = run.block_keys ? &*run.block_keys : nullptr;
+      run.choice->keep(run.cache, run.choosing);
+      sequence.choice = &*run.choice;
     }
     sequences.push_back(std::move(sequence));
   }

@@ -92,10 +92,9 @@ inline bool reads_side_by_side(const BatchRequest& request) {
   });
 }
 
-// Whether no batch takes it: its keys or choices are kept of one sequence (one_by_one.h).
+// Whether no batch takes it: a draft model chooses the tokens of one sequence (one_by_one.h).
 inline bool runs_alone(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kSpecAttn ||
-         strategy.attention == AttentionMethod::kIndexer || strategy.drafts_itself;
+  return strategy.attention == AttentionMethod::kSpecAttn;
 }
 
 template <class T>
@@ -171,12 +170,13 @@ class BatchSession {
     bool holds_prompt = true;    // the rows are of its prompt's tokens, or will be
     bool drafted = false;        // the tree is a draft's, not a root alone
     bool may_draft = false;      // a strategy of it does
-    std::unique_ptr<TupleChooser> chooser = {};       // of a plan
-    std::size_t tuple = 0;                            // that verifies the tree
-    std::optional<ChainLength> chain_length;          // of a draft that adapts it
-    kernels::OpsBuffer<T> chain_logits;               // [levels, V], of chains that are drawn
-    std::optional<BlockKeyCache<T>> block_keys = {};  // of ReSA
-    std::vector<std::int32_t> unrectified = {};       // committed since its last dense pass
+    std::unique_ptr<TupleChooser> chooser = {};  // of a plan
+    std::size_t tuple = 0;                       // that verifies the tree
+    std::optional<ChainLength> chain_length;     // of a draft that adapts it
+    kernels::OpsBuffer<T> chain_logits;          // [levels, V], of chains that are drawn
+    std::optional<ChoiceKeys<T>> choice = {};    // made with the request
+    VerifyOptions choosing = {};  // how its steps choose: the verifies', or the drafts'
+    std::vector<std::int32_t> unrectified = {};  // committed since its last dense pass
     bool over = false;
 
     std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
@@ -214,8 +214,7 @@ class BatchSession {
   void accept();
   void take(Part& part, const Acceptance& acceptance, double time);
   void commit();
-  void keep_block_keys(Running& run);  // batch_rectify.cpp, as the next
-  void count_sparse(Part& part);
+  void count_sparse(Part& part);  // batch_rectify.cpp, as the next
   void rectify();
   void draft_next();  // batch_drafts.cpp, as those that follow
   void begin_drafting(Running& run);
@@ -228,7 +227,9 @@ class BatchSession {
   std::int64_t draft_positions() const;
   void draft_by_head(const std::vector<std::size_t>& parts);
   void draft_by_model(const std::vector<std::size_t>& parts);
-  void grow(const std::vector<Running*>& drafting);
+  void draft_by_itself(const std::vector<Running*>& drafting);
+  std::vector<WantedTree<T>> wanted_trees(const std::vector<Running*>& drafting) const;
+  void take_trees(const std::vector<Running*>& drafting, std::vector<DraftTree> trees);
   typename Draft<T>::BatchEntries entries_of(const Part& part, std::size_t index) const;
   WantedTree<T> wanted_tree(const Running& run) const;
   bool draws_chains(const GenerateOptions& options) const;
@@ -247,6 +248,8 @@ class BatchSession {
   std::optional<HeadBatchDrafter<T>> head_drafter_;
   std::optional<ModelBatchDrafter<T>> model_drafter_;
   std::optional<TreeBatch<T>> trees_;
+  SelfBatchDrafter<T> self_drafter_;
+  TreeBatch<T> self_trees_;
   struct Waiting {
     std::int64_t id = 0;
     BatchRequest request;

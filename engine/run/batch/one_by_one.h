@@ -1,6 +1,6 @@
-// Requests whose strategy no batch takes (ReSA, SpecAttn, an indexer, a target that drafts for
-// itself: their keys and choices are kept of one sequence): one after the other, in the order in
-// which they come, by the generator of single requests. Nothing is shared between them.
+// Requests whose strategy no batch takes (SpecAttn, whose draft model chooses tokens of one
+// sequence): one after the other, in the order in which they come, by the generator of single
+// requests. Nothing is shared between them.
 #pragma once
 
 #include <cstdint>

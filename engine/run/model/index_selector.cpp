@@ -12,7 +12,7 @@ kernels::IndexKeysParams<T> IndexSelector<T>::key_params(const KvCache<T>& cache
           .num_kv_heads = shape_.num_kv_heads,
           .head_dim = shape_.head_dim,
           .index = index_,
-          .k_layer_rows = cache.capacity(),
+          .k_layer_rows = cache.rows().layer_rows,
           .key_layer_rows = capacity_,
           .k = cache.k(0),
           .keys = keys_.data()};

@@ -31,6 +31,11 @@ class IndexSelector final : public TokenSelector<T> {
   // Enqueues the same for the newest `tokens` of a length in device memory.
   void update_device(const KvCache<T>& cache, const kernels::StepCounts* counts,
                      std::int64_t tokens);
+  // Device memory of the keys and scores of a cache with room for so many tokens.
+  static std::int64_t bytes(const LlmShape& shape, std::int64_t capacity) {
+    return (shape.layers * index_shape(shape).dim + 1) * capacity *
+           static_cast<std::int64_t>(sizeof(T));
+  }
   // What the next verify is to choose. Choices of another text may be its first hints: worse ones,
   // of which no choice depends. REQUIRES: keep().
   void begin(const IndexSelection& selection);

@@ -88,8 +88,10 @@ template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
   count_logits();
-  if (const std::optional<IndexSelection>& index = parts_[0].options.index) {
-    indexer_.begin(*index);
+  for (const Part& part : parts_) {
+    if (part.options.index) {
+      indexer_of(part).begin(*part.options.index);
+    }
   }
   ops_->embed({.token = {.n = nodes_.count,
                          .k = shape_.hidden,
@@ -197,7 +199,7 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
   return {.options = part.options,
           .nodes = part.nodes,
           .cache = *part.cache,
-          .block_keys = part.block_keys,
+          .block_keys = part.choice != nullptr ? part.choice->blocks() : nullptr,
           .tree = TreeKvPart<T>(tree_kv_, part.first_row, part.first_compressed),
           .first_row = part.first_row,
           .keeps_rows_first = piece_rows_.has_value(),
@@ -208,29 +210,45 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
 }
 
 template <class T>
-std::vector<AttentionStep<T>> Target<T>::attention_steps(bool resa) const {
+std::vector<AttentionStep<T>> Target<T>::dense_steps() const {
   std::vector<AttentionStep<T>> steps;
   for (const Part& part : parts_) {
-    if (part.options.resa.has_value() == resa) {
+    if (!part.chooses()) {
       steps.push_back(attention_step(part));
     }
   }
   return steps;
 }
 
+// Of the parts that choose tokens, each by keys of its own.
+template <class T>
+void Target<T>::attend_chosen(std::int64_t layer) {
+  std::vector<AttentionStep<T>> resa;
+  for (const Part& part : parts_) {
+    if (part.options.resa) {
+      resa.push_back(attention_step(part));
+    } else if (part.options.index) {
+      dense_.attend(attention_step(part), layer, &indexer_of(part));
+    }
+  }
+  if (!resa.empty()) {
+    blocks_.attend(resa, layer);
+  }
+}
+
 template <class T>
 void Target<T>::attend(std::int64_t layer) {
-  if (parts_.size() > 1 && is_sparse(shape_)) {
+  if (together_ && is_sparse(shape_)) {
     nsa_.attend_prepared(layer);
-  } else if (parts_.size() > 1) {
-    dense_.attend_prepared(layer);
-    blocks_.attend(attention_steps(true), layer);
-  } else if (!is_sparse(shape_) && !parts_[0].options.resa) {
-    dense_.attend(attention_step(parts_[0]), layer, parts_[0].options.index ? &indexer_ : nullptr);
   } else if (is_sparse(shape_)) {
     nsa_.attend(attention_step(parts_[0]), layer);
   } else {
-    blocks_.attend(attention_steps(true), layer);
+    if (together_) {
+      dense_.attend_prepared(layer);
+    } else if (!parts_[0].chooses()) {
+      dense_.attend(attention_step(parts_[0]), layer);
+    }
+    attend_chosen(layer);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/run/model/attention_step.h"
 #include "engine/run/model/block_attention.h"
+#include "engine/run/model/choice_keys.h"
 #include "engine/run/model/dense_attention.h"
 #include "engine/run/model/device_ints.h"
 #include "engine/run/model/index_selector.h"
@@ -53,7 +54,7 @@ struct SequencePart {
   DraftTree tree;
   VerifyOptions options;
   KvCache<T>* cache = nullptr;
-  BlockKeyCache<T>* block_keys = nullptr;  // of that cache, which a commit keeps; null: none
+  ChoiceKeys<T>* choice = nullptr;  // of that cache, which a commit keeps; null: none
 };
 
 template <class T>
@@ -81,9 +82,9 @@ class Target {
   // The trees of several sequences in one forward (target_batch.cpp): what works row by row takes
   // the nodes of all at once, sequence after sequence; attention is each sequence's own. A
   // sequence's rows have the bits of verify() alone. Steps of one shape are recorded once (bf16 on
-  // a GPU). Never waits for the device but where memory grows. ReSA needs the parts' block keys,
-  // its steps are not recorded; takes no chosen tokens. REQUIRES: the caches differ, hold their
-  // contexts and, of several, are of one pool.
+  // a GPU). Never waits for the device but where memory grows. A part that chooses tokens
+  // (ReSA, an indexer) needs keys of its own; such steps are not recorded. REQUIRES: the caches
+  // differ, hold their contexts and, of several, are of one pool.
   void verify_batch(std::vector<SequencePart<T>> parts);
   // Appends a path of each sequence of the last verify_batch, none where it is empty. REQUIRES: the
   // caches are of one pool.
@@ -152,11 +153,12 @@ class Target {
     TreeLayout layout;  // after verify_device: empty
     VerifyOptions options;
     KvCache<T>* cache = nullptr;
-    BlockKeyCache<T>* block_keys = nullptr;
+    ChoiceKeys<T>* choice = nullptr;
     StepNodes nodes;
     std::int64_t first_row = 0;
     std::int64_t first_compressed = 0;  // of the tree's compressed rows
 
+    bool chooses() const { return options.resa || options.index; }
     // Of the step's logits: rows before first_logits are not computed.
     std::int64_t first_logits() const {
       return first_row + (options.last_logits_only ? nodes.count - 1 : 0);
@@ -178,8 +180,11 @@ class Target {
   void keep_piece_rows(std::int64_t layer);  // target_prefill.cpp
   std::int32_t source_row(const Part& part, std::int32_t source) const;
   void upload_layout();
-  // Of parts that attend blocks that they select (ReSA), or of all others.
-  std::vector<AttentionStep<T>> attention_steps(bool resa) const;
+  std::vector<AttentionStep<T>> dense_steps() const;  // of parts that choose no tokens
+  IndexSelector<T>& indexer_of(const Part& part) {
+    return part.choice != nullptr ? *part.choice->index() : indexer_;
+  }
+  void attend_chosen(std::int64_t layer);
   void capture_embedding();
   void repeat_captures();
   // Where the stream entering that layer is kept (the first slot that asks for it), or null.
@@ -223,7 +228,8 @@ class Target {
 
   // The running step.
   std::vector<Part> parts_;
-  StepNodes nodes_;  // of all parts: their count, tokens and positions
+  bool together_ = false;  // its attention is prepared for all layers at once
+  StepNodes nodes_;        // of all parts: their count, tokens and positions
   DeviceInts<T> staged_, staged_commit_;
   std::vector<KvCache<T>> piece_caches_;  // the cache as each piece of a prompt finds it
   std::optional<PieceRows> piece_rows_;

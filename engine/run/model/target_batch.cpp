@@ -41,7 +41,7 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
             .layout = {},
             .options = std::move(sequence.options),
             .cache = sequence.cache,
-            .block_keys = sequence.block_keys,
+            .choice = sequence.choice,
             .nodes = {}};
   part.layout = tree_layout(part.tree, length, shape_.nsa, is_nsa(shape_));
   part.nodes = {.count = part.tree.size(),
@@ -60,7 +60,7 @@ std::int32_t Target<T>::source_row(const Part& part, std::int32_t source) const 
     row = piece_rows_->before - source - 1;
   } else if (source >= 0) {
     row = part.cache->row_of(source);
-  } else if (parts_.size() > 1) {
+  } else if (together_) {
     row = source - part.first_row;
   }
   return static_cast<std::int32_t>(row);
@@ -71,10 +71,9 @@ std::int32_t Target<T>::source_row(const Part& part, std::int32_t source) const 
 // each sequence's own lists, whose nodes are counted from its first.
 template <class T>
 void Target<T>::upload_layout() {
-  const bool together = parts_.size() > 1;
   const std::size_t bound = static_cast<std::size_t>(nodes_.compressed_rows);
   std::vector<std::int32_t> all, blocks, sources;
-  if (together) {
+  if (together_) {
     all = {0, 0};  // StepCounts
   }
   for (const Part& part : parts_) {
@@ -87,7 +86,7 @@ void Target<T>::upload_layout() {
       sources.push_back(source_row(part, source));
     }
   }
-  if (together) {
+  if (together_) {
     all[1] = static_cast<std::int32_t>(blocks.size());
     blocks.resize(bound);
     sources.resize(bound * static_cast<std::size_t>(is_nsa(shape_) ? shape_.nsa.cmp_block : 0));
@@ -101,11 +100,11 @@ void Target<T>::upload_layout() {
   }
   const std::int32_t* next = staged_.upload(*ops_, all);
   const std::int32_t* own = next + lists;
-  if (together && is_nsa(shape_)) {
+  if (together_ && is_nsa(shape_)) {
     static_assert(sizeof(kernels::StepCounts) == 2 * sizeof(std::int32_t));
     nodes_.counts = reinterpret_cast<const kernels::StepCounts*>(next);
   }
-  nodes_.token = next + (together ? 2 : 0);
+  nodes_.token = next + (together_ ? 2 : 0);
   nodes_.position = nodes_.token + nodes_.count;
   nodes_.block = nodes_.position + nodes_.count;
   nodes_.source = nodes_.block + blocks.size();
@@ -123,7 +122,7 @@ void Target<T>::upload_layout() {
 template <class T>
 void Target<T>::verify_batch(std::vector<SequencePart<T>> parts) {
   lay_out(std::move(parts));
-  if (parts_.size() > 1) {
+  if (together_) {
     run_together();
   } else {
     run_nodes();
@@ -135,10 +134,12 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
   VERSIEVE_ASSERT(!parts.empty(), "a step has a sequence");
   parts_.clear();
   std::int64_t rows = 0, compressed = 0;
-  const bool together = parts.size() > 1;
+  // Of a pool's dense sequence alone, too: its steps can be recorded.
+  together_ = parts.size() > 1 || (!is_nsa(shape_) && parts.front().cache != &cache_);
   for (SequencePart<T>& part : parts) {
-    VERSIEVE_ASSERT(part.cache == &cache_ || !part.options.resa || part.block_keys != nullptr,
-                    "ReSA selects among the sequence's block keys");
+    VERSIEVE_ASSERT(part.cache == &cache_ || part.choice != nullptr ||
+                        !(part.options.resa || part.options.index),
+                    "tokens are chosen by the sequence's own keys");
     if (part.cache != &cache_) {
       nsa_.set_hint(-1);  // it is of the target's own sequence
     }
@@ -151,7 +152,7 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
   }
   ensure_rows(rows);
   nodes_ = {.count = rows, .compressed_rows = compressed};
-  if (together && is_nsa(shape_)) {
+  if (together_ && is_nsa(shape_)) {
     const std::uint64_t least = std::max<std::uint64_t>(
         parts_.size(), std::bit_ceil(static_cast<std::uint64_t>(compressed)));
     nodes_.compressed_rows = std::min(rows, static_cast<std::int64_t>(least));
@@ -162,7 +163,7 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
 // What follows the step's shape lies in device memory by now, or in its launches.
 template <class T>
 void Target<T>::run_together() {
-  const std::vector<AttentionStep<T>> steps = attention_steps(false);
+  const std::vector<AttentionStep<T>> steps = dense_steps();
   kernels::StepShape shape = is_nsa(shape_) ? nsa_.prepare(steps) : dense_.prepare(steps);
   count_logits();
   if (!shape.empty()) {
@@ -171,7 +172,7 @@ void Target<T>::run_together() {
     }
     shape.push_back(reinterpret_cast<std::int64_t>(nodes_.token));
   }
-  // A prompt's pieces never come again; the sizes of ReSA's calls are in their launches.
+  // A prompt's pieces never come again; sizes of calls that choose are in their launches.
   if (!records_ || piece_rows_ || steps.size() < parts_.size()) {
     shape.clear();
   }
@@ -232,10 +233,9 @@ void Target<T>::commit_batch(std::span<const std::vector<std::int32_t>> paths) {
   }
   append_rows(*ops_, shape_, tree_kv_.view(), commits, staged_commit_);
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (parts_[i].block_keys != nullptr && !paths[i].empty()) {
+    if (parts_[i].choice != nullptr && !paths[i].empty()) {
       const KvCache<T>& cache = *parts_[i].cache;
-      parts_[i].block_keys->update(cache,
-                                   cache.length() - static_cast<std::int64_t>(paths[i].size()));
+      parts_[i].choice->update(cache, cache.length() - static_cast<std::int64_t>(paths[i].size()));
     }
   }
 }

@@ -32,6 +32,7 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
             .owner = tree.owner,
             .block = tree.block,
             .source = tree.source};
+  together_ = false;
   parts_.clear();
   parts_.push_back({.tree = {},
                     .layout = {},

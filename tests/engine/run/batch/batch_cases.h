@@ -25,11 +25,13 @@ inline const std::vector<std::string>& batch_strategies(const LlmShape& shape) {
                                                "nsa/d4k2n9/dfs/c4a/FRF"};
   static const std::vector<std::string> windowed = {
       "dense/ar", "dense/d4k3n12/bfs/c1/F*", "dense/d6k1n7/bfs/c1/F*", "dense/d3k4n16/dfs/c1/F*"};
-  static const std::vector<std::string> resa = {
-      "resa:b4p0.1f8n_min2/ar", "resa:b16p0.1f5n_min1n_local2/ar", "resa:b8p0.2f0n_min3/ar"};
+  static const std::vector<std::string> chosen = {
+      "resa:b4p0.1f8n_min2/ar",          "resa:b16p0.1f5n_min1n_local2/ar",
+      "resa:b8p0.2f0n_min3/ar",          "indexer:k24w8/ar",
+      "indexer:k16w4/d4k3n12/bfs/c1/F*", "dense/d5k1n6/bfs/c1/F*/draft=resa:b4p0.1n_min2"};
   static const std::vector<std::string> dense = [] {
     std::vector<std::string> all = windowed;
-    all.insert(all.end(), resa.begin(), resa.end());
+    all.insert(all.end(), chosen.begin(), chosen.end());
     return all;
   }();
   return shape.attention == AttentionKind::kNsa ? nsa : shape.has_windows() ? windowed : dense;
@@ -38,8 +40,9 @@ inline const std::vector<std::string>& batch_strategies(const LlmShape& shape) {
 // Above temperature 0: by samplers that share no noise, of trees and of chains that are drawn, with
 // cut laws; by sigmoids, which test chains alone.
 inline void choose_sampler(GenerateOptions& options, std::mt19937_64& random) {
-  const bool chain = options.strategy.draft.width == 1;
-  const std::uint64_t choice = random() % (chain && options.strategy.draft.speculates() ? 4 : 3);
+  const DraftChoice& draft = options.strategy.draft;
+  const bool chain = draft.width == 1 && draft.speculates() && !options.strategy.drafts_itself;
+  const std::uint64_t choice = random() % (chain ? 4 : 3);
   constexpr SamplingAlgorithm kSamplers[] = {SamplingAlgorithm::kCoupled, SamplingAlgorithm::kExact,
                                              SamplingAlgorithm::kBaseline,
                                              SamplingAlgorithm::kSigmoid};

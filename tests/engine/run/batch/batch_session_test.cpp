@@ -32,32 +32,36 @@ TEMPLATE_TEST_CASE("a request's text is the same alone and in any batch, dense",
   check_batches<TestType>(tiny::shape(AttentionKind::kDense), 30, 2);
 }
 
-// Keys that each selects among, passes that several have in one step, beside requests of dense
-// attention with drafts.
-TEMPLATE_TEST_CASE("requests of rectified sparse attention have the text that they have alone", "",
-                   float, double) {
+// Keys that each chooses by, passes that several have in one step, chains that the target drafts
+// for itself, beside requests of dense attention with drafts.
+TEMPLATE_TEST_CASE("requests that choose tokens have the text that they have alone", "", float,
+                   double) {
   tiny::Engine<TestType> engine(tiny::shape(AttentionKind::kDense));
-  const std::vector<std::string> strategies = {"resa:b4p0.1f8n_min2/ar", "resa:b4p0.1f8n_min2/ar",
+  const std::vector<std::string> strategies = {"resa:b4p0.1f8n_min2/ar",
+                                               "indexer:k24w8/ar",
+                                               "dense/d5k1n6/bfs/c1/F*/draft=resa:b4p0.1n_min2",
                                                "resa:b16p0.1f5n_min1n_local2/ar",
+                                               "indexer:k16w4/d3k2n6/bfs/c1/F*",
                                                "dense/d4k3n12/bfs/c1/F*"};
   std::vector<BatchRequest> requests;
-  for (std::uint64_t i = 0; i < 16; ++i) {
+  for (std::uint64_t i = 0; i < 24; ++i) {
     requests.push_back({.prompt = tiny::prompt(90 + 7 * static_cast<std::int64_t>(i % 5), i),
                         .options = tiny::options(strategies[i % strategies.size()], 45)});
-    requests.back().options.temperature = i % 3 == 0 ? 0.8 : 0.0;
+    requests.back().options.temperature = i % 4 == 0 ? 0.8 : 0.0;
     requests.back().options.seed = i;
   }
   tiny::BatchTally tally;
   tiny::compare_batch(engine, requests, {.concurrency = 9, .pages = 60, .prefill_rows = 120}, 5,
                       tally);
   CHECK(tally.identical == tally.requests);
-  CHECK(tally.rectifications > 12 * 4);
-  // The attention differs from dense attention's.
-  engine.generator.prefill(requests[0].prompt);
-  const Generation sparse = engine.generator.run(requests[0].options);
-  GenerateOptions dense = requests[0].options;
-  dense.strategy = Strategy::parse("dense/ar");
-  CHECK(engine.generator.run(dense).tokens != sparse.tokens);
+  CHECK(tally.rectifications > 8 * 4);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {  // they read less than all
+    engine.generator.prefill(requests[i].prompt);
+    const Generation sparse = engine.generator.run(requests[i].options);
+    GenerateOptions dense = requests[i].options;
+    dense.strategy = Strategy::parse("dense/ar");
+    CHECK(engine.generator.run(dense).tokens != sparse.tokens);
+  }
 }
 
 // A plan that moves between dense and sparse attention: keys are made when they are asked for.
@@ -65,7 +69,7 @@ TEST_CASE("a request that comes to sparse attention late reads its whole context
   tiny::Engine<float> engine(tiny::shape(AttentionKind::kDense));
   KvPool<float> pool(*engine.ops, engine.target.shape(), nullptr, 12);
   std::vector<KvCache<float>> caches;
-  std::vector<BlockKeyCache<float>> keys;
+  std::vector<ChoiceKeys<float>> keys;
   caches.reserve(2);
   keys.reserve(2);
   const kernels::ResaSelection sparse{.key_block = 4, .active_ratio = 0.1, .n_min = 2};
@@ -78,8 +82,8 @@ TEST_CASE("a request that comes to sparse attention late reads its whole context
     caches.push_back(pool.cache_in(*pool.pages().try_take(3)));
     engine.target.verify_batch({{.tree = chain_tree(prompt), .options = {}, .cache = &caches[i]}});
     engine.target.commit_batch(std::span(&path, 1));
-    keys.emplace_back(*engine.ops, engine.target.shape(), sparse.key_block);
-    keys.back().update(caches[i], 0);
+    keys.emplace_back(*engine.ops, engine.target.shape());
+    keys.back().keep(caches[i], {.resa = sparse});
     engine.target.cache().truncate(0);
     engine.target.verify(chain_tree(prompt), {});
     engine.target.commit(path);
@@ -90,11 +94,11 @@ TEST_CASE("a request that comes to sparse attention late reads its whole context
   engine.target.verify_batch({{.tree = chain_tree({5}),
                                .options = {.resa = sparse},
                                .cache = caches.data(),
-                               .block_keys = keys.data()},
+                               .choice = keys.data()},
                               {.tree = chain_tree({5}),
                                .options = {.resa = sparse},
                                .cache = caches.data() + 1,
-                               .block_keys = keys.data() + 1}});
+                               .choice = keys.data() + 1}});
   alone[0].insert(alone[0].end(), alone[1].begin(), alone[1].end());
   CHECK(engine.target.hidden_states() == alone[0]);
 }
@@ -193,7 +197,9 @@ TEST_CASE("a request that never fits is refused with what there is") {
   CHECK(other.refusal(
             {.prompt = tiny::prompt(9), .options = tiny::options("dense/d4k3n12/bfs/c1/F*", 20)}) ==
         "the model has no draft, so a batch of it can only decode with ar");
-  CHECK(other.refusal({.prompt = tiny::prompt(9), .options = tiny::options("indexer:k64/ar", 20)})
+  CHECK(other
+            .refusal({.prompt = tiny::prompt(9),
+                      .options = tiny::options("specattn:p0.9/d3k1n4/bfs/c1/F*", 20)})
             .find("one request at a time") != std::string::npos);
 }
 

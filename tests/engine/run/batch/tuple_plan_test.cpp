@@ -96,6 +96,11 @@ TEMPLATE_TEST_CASE("a request whose tuple changes from step to step has the text
   check_plan<TestType>(tiny::shape(), nsa, 0.8);
   check_plan<TestType>(tiny::shape(AttentionKind::kDense), {"dense/d4k3n12/bfs/c1/F*", "dense/ar"},
                        0.0);
+  // Keys to choose by come and go.
+  check_plan<TestType>(tiny::shape(AttentionKind::kDense),
+                       {"dense/d5k1n6/bfs/c1/F*/draft=resa:b4p0.1n_min2", "dense/d4k3n12/bfs/c1/F*",
+                        "dense/d3k1n4/bfs/c1/F*/draft=resa:b8p0.2n_min2", "dense/ar"},
+                       0.0);
 }
 
 }  // namespace
