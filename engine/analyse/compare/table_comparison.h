@@ -47,8 +47,11 @@ struct TableComparison {
   std::size_t count_of(CellChange change) const;
 };
 
-// Both tables outlive the result.
+// Both tables outlive the result, which points into them: one made for the call is no table to give.
 TableComparison compare_tables(const PlanTable& before, const PlanTable& after);
+TableComparison compare_tables(PlanTable&& before, const PlanTable& after) = delete;
+TableComparison compare_tables(const PlanTable& before, PlanTable&& after) = delete;
+TableComparison compare_tables(PlanTable&& before, PlanTable&& after) = delete;
 
 // "28 cells: 3 have another winner, ..."
 std::string counts_text(const TableComparison& comparison);

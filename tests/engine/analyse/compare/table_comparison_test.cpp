@@ -63,7 +63,8 @@ TEST_CASE("more points make another step time, and the cell says so first") {
 }
 
 TEST_CASE("another step time of the same points on the same machine is the fit's") {
-  const TableComparison c = compare_tables(tiny_table(), swapped(50.0));
+  const PlanTable before = tiny_table(), after = swapped(50.0);
+  const TableComparison c = compare_tables(before, after);
   REQUIRE(c.moved.size() == 1);
   CHECK(c.moved[0].input == PlanInput::kFit);
   CHECK(strict_cell(c).because == std::vector<PlanInput>{PlanInput::kFit});
@@ -116,9 +117,10 @@ TEST_CASE("a winner that the other table does not rank is laid to what moved") {
 }
 
 TEST_CASE("context ranges that only one table has are cells of that one alone") {
+  const PlanTable before = tiny_table();
   PlanTable after = tiny_table();
   after.buckets[2] = {256, 2048};
-  const TableComparison c = compare_tables(tiny_table(), after);
+  const TableComparison c = compare_tables(before, after);
   CHECK(c.cells.size() == 16);
   CHECK(c.count_of(CellChange::kOnlyOne) == 8);
   CHECK(c.moved[0].input == PlanInput::kOptions);
