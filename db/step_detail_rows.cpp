@@ -68,6 +68,11 @@ StepDetailReader::StepDetailReader(const Database& database)
     : database_(database),
       has_tables_(database.integer("PRAGMA user_version") >= kFirstSchemaWithTraces) {}
 
+Error StepDetailReader::damaged(std::int64_t point_id, const std::string& what) const {
+  return {ExitCode::kBadInput,
+          database_.path() + ": point " + std::to_string(point_id) + ": " + what};
+}
+
 StepDetail StepDetailReader::read(std::int64_t point_id) {
   if (!has_tables_) {
     return {};
@@ -94,6 +99,10 @@ std::optional<StepTrace> StepDetailReader::read_trace(std::int64_t point_id) {
                               .stream = query.integer(5),
                               .blocks = query.integer(6),
                               .threads = query.integer(7)});
+    const TracedLaunch& launch = trace.launches.back();
+    if (launch.start_ns < 0 || launch.duration_ns < 0) {
+      throw damaged(point_id, "a launch of its trace has a negative time");
+    }
   }
   return trace;
 }
@@ -107,9 +116,8 @@ std::optional<BlockChoice> StepDetailReader::read_choice(std::int64_t point_id) 
       .layer = head.integer(0), .kv_head = head.integer(1), .parent = {}, .blocks = {}};
   Statement nodes(database_, "SELECT node, parent FROM tree_node WHERE point_id = ? ORDER BY node");
   for (nodes.bind(point_id); nodes.next();) {
-    if (nodes.integer(0) != static_cast<std::int64_t>(choice.parent.size())) {
-      throw Error(ExitCode::kBadInput, database_.path() + ": a node of the tree of point " +
-                                           std::to_string(point_id) + " is missing");
+    if (nodes.integer(0) != std::ssize(choice.parent)) {
+      throw damaged(point_id, "a node of its tree is missing");
     }
     choice.parent.push_back(static_cast<std::int32_t>(nodes.integer(1)));
   }
@@ -117,8 +125,12 @@ std::optional<BlockChoice> StepDetailReader::read_choice(std::int64_t point_id) 
   Statement blocks(database_,
                    "SELECT node, block FROM chosen_block WHERE point_id = ? ORDER BY node, block");
   for (blocks.bind(point_id); blocks.next();) {
-    choice.blocks.at(static_cast<std::size_t>(blocks.integer(0)))
-        .push_back(static_cast<std::int32_t>(blocks.integer(1)));
+    const std::int64_t node = blocks.integer(0);
+    if (node < 0 || node >= std::ssize(choice.blocks)) {
+      throw damaged(point_id, "a block was chosen by a node that is missing");
+    }
+    choice.blocks[static_cast<std::size_t>(node)].push_back(
+        static_cast<std::int32_t>(blocks.integer(1)));
   }
   return choice;
 }

@@ -8,6 +8,7 @@
 
 #include "db/sqlite.h"
 #include "db/words.h"
+#include "model/words/error.h"
 #include "model/words/step_trace.h"
 
 namespace versieve::db {
@@ -46,6 +47,7 @@ class StepDetailReader {
  private:
   std::optional<StepTrace> read_trace(std::int64_t point_id);
   std::optional<BlockChoice> read_choice(std::int64_t point_id);
+  Error damaged(std::int64_t point_id, const std::string& what) const;
 
   const Database& database_;
   bool has_tables_ = false;

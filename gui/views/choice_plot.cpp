@@ -97,7 +97,7 @@ QString ChoicePlot::group_text() const {
       loaded += sharers(first, column) > 0;
     }
   }
-  const QString of = tr("layer %1, KV head %2: %3 nodes choose %4 of %5 different blocks")
+  const QString of = tr("layer %1, KV head %2: %3 nodes choose %4 blocks, %5 different ones")
                          .arg(view_->choice->layer)
                          .arg(view_->choice->kv_head)
                          .arg(nodes())

@@ -67,10 +67,13 @@ void TraceTimeline::tell_phase(const QString& name) {
   }
 }
 
+double TraceTimeline::own_start_us(int of, int launch) const {
+  return shift_us(of) + 1e-3 * static_cast<double>(step(of)->own_start_ns(launch));
+}
+
 void TraceTimeline::bring_into_sight() {
-  const TracedLaunch& launch = step(told_step_)->trace.launches[static_cast<std::size_t>(told_)];
-  const double from = shift_us(told_step_) + 1e-3 * static_cast<double>(launch.start_ns);
-  const double to = from + 1e-3 * static_cast<double>(launch.duration_ns);
+  const double from = own_start_us(told_step_, told_);
+  const double to = from + step(told_step_)->own_us[static_cast<std::size_t>(told_)];
   const double span = to_us_ - from_us_;
   if (from < from_us_ || to > to_us_) {
     set_range((from + to - span) / 2.0, (from + to + span) / 2.0);
@@ -105,15 +108,13 @@ std::pair<int, int> TraceTimeline::launch_at(const QPointF& place) const {
 }
 
 int TraceTimeline::launch_near(int of, double us) const {
-  const std::vector<TracedLaunch>& launches = step(of)->trace.launches;
-  const double ns = 1e3 * (us - shift_us(of));
-  const auto away = [&](const TracedLaunch& launch) {
-    return std::fabs(static_cast<double>(launch.start_ns) - ns);
-  };
-  const auto best = std::min_element(
-      launches.begin(), launches.end(),
-      [&](const TracedLaunch& a, const TracedLaunch& b) { return away(a) < away(b); });
-  return static_cast<int>(best - launches.begin());
+  int best = 0;
+  for (int i = 1; i < static_cast<int>(step(of)->trace.launches.size()); ++i) {
+    if (std::fabs(own_start_us(of, i) - us) < std::fabs(own_start_us(of, best) - us)) {
+      best = i;
+    }
+  }
+  return best;
 }
 
 bool TraceTimeline::event(QEvent* event) {
@@ -176,9 +177,8 @@ void TraceTimeline::mouseDoubleClickEvent(QMouseEvent* event) {
     fit();
     return;
   }
-  const TracedLaunch& it = step(of)->trace.launches[static_cast<std::size_t>(launch)];
-  const double from = shift_us(of) + 1e-3 * static_cast<double>(it.start_ns);
-  const double length = std::max(1e-3 * static_cast<double>(it.duration_ns), kLeastUs);
+  const double from = own_start_us(of, launch);
+  const double length = std::max(step(of)->own_us[static_cast<std::size_t>(launch)], kLeastUs);
   set_range(from - length, from + 2.0 * length);
 }
 
@@ -208,11 +208,7 @@ void TraceTimeline::keyPressEvent(QKeyEvent* event) {
     return;
   }
   const std::vector<TracedLaunch>& launches = step(told_step_)->trace.launches;
-  const double told_us =
-      told_ < 0
-          ? (from_us_ + to_us_) / 2.0
-          : shift_us(told_step_) +
-                1e-3 * static_cast<double>(launches[static_cast<std::size_t>(told_)].start_ns);
+  const double told_us = told_ < 0 ? (from_us_ + to_us_) / 2.0 : own_start_us(told_step_, told_);
   const double tenth = 0.1 * (to_us_ - from_us_);
   const bool pans = (event->modifiers() & Qt::ShiftModifier) != 0;
   switch (event->key()) {

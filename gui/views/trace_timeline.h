@@ -63,6 +63,7 @@ class TraceTimeline : public QWidget, public SavedView {
   QColor color_of(const QString& phase) const;
   std::pair<int, int> launch_at(const QPointF& place) const;  // step and launch, or -1
   int launch_near(int step, double us) const;
+  double own_start_us(int step, int launch) const;  // on the first step's clock
   double longest_us() const;
   void set_range(double from_us, double to_us);
   void zoom(double factor, double around_us);

@@ -124,6 +124,28 @@ TEST_CASE("a file of schema 8 is merged and read as one without traces") {
   CHECK(StepDetails::open(old, OpenMode::kReadOnly).of(1).empty());
 }
 
+TEST_CASE("rows that no program of ours writes are refused by a sentence that names the point") {
+  const char* const damages[] = {"UPDATE traced_launch SET duration_ns = -5 WHERE ordinal = 1",
+                                 "DELETE FROM tree_node WHERE node = 1",
+                                 "DELETE FROM tree_node WHERE node > 0",
+                                 "UPDATE word SET text = 'guessed' WHERE text = 'order'"};
+  for (const char* damage : damages) {
+    const TempFolder scratch;
+    const std::string path = (scratch / "a.db").string();
+    make(path, 1, 1);
+    {
+      Database database(path, Access::kWrite);
+      database.execute("PRAGMA foreign_keys = OFF");
+      database.execute(damage);
+    }
+    const StepDetails details = StepDetails::open(path, OpenMode::kReadOnly);
+    const Error error = error_of([&] { details.of(1); });
+    CAPTURE(damage, error.what());
+    CHECK(error.code() == ExitCode::kBadInput);
+    CHECK(is_one_sentence(error.what()));
+  }
+}
+
 TEST_CASE("of a deleted run nothing is left, and a prompt can read launches by name") {
   const TempFolder scratch;
   const std::string path = (scratch / "a.db").string();

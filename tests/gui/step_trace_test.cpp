@@ -187,8 +187,19 @@ class StepTraceTest : public QObject {
     QVERIFY2(watch.longestMs() <= UiWatch::kMostMs, qPrintable(QString::number(watch.longestMs())));
   }
 
+  void aDoubleClickGoesToTheLaunchAndBack() {
+    showPair();
+    trace().fit();
+    const double all = trace().to_us() - trace().from_us();
+    QTest::mouseDClick(&trace(), Qt::LeftButton, {}, trace().barOf(0, 3).center().toPoint());
+    QVERIFY(trace().to_us() - trace().from_us() < 0.5 * all);
+    QTest::mouseDClick(&trace(), Qt::LeftButton, {}, QPoint(600, trace().height() - 6));
+    QVERIFY(std::fabs(trace().to_us() - trace().from_us() - all) < 1e-9);
+  }
+
   void theTraceIsZoomedAndMoved() {
     showPair();
+    trace().fit();
     const double all = trace().to_us() - trace().from_us();
     const QPointF at = trace().barOf(0, 20).center();
     QWheelEvent wheel(at, trace().mapToGlobal(at), {}, {0, 480}, Qt::NoButton, Qt::NoModifier,
