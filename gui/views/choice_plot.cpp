@@ -133,26 +133,7 @@ void ChoicePlot::tell(int node, int column) {
   update();
 }
 
-void ChoicePlot::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  painter.fillRect(rect(), theme::colors().panel);
-  painter.setPen(theme::colors().ink);
-  painter.drawText(
-      QRectF(8, 2, width() - 12, kTop - 4), Qt::AlignVCenter,
-      painter.fontMetrics().elidedText(nodes() == 0 ? tr("Which node chose which block")
-                                                    : tr("Which node (down) chose which block; "
-                                                         "full: others of its group did, too"),
-                                       Qt::ElideRight, width() - 14));
-  QFont small = painter.font();
-  small.setPixelSize(theme::kSmallPixels);
-  painter.setFont(small);
-  if (nodes() == 0) {
-    painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(rect().adjusted(12, 24, -12, -8), Qt::AlignCenter | Qt::TextWordWrap,
-                     tr("No choice of this step is stored: versieve profile keeps one of each step "
-                        "with a tree whose layers select blocks."));
-    return;
-  }
+void ChoicePlot::draw_cells(QPainter& painter) const {
   for (int node = 0; node < nodes(); ++node) {
     const QColor color = theme::category(node / group_size_ % 2);
     QColor pale = color;
@@ -176,6 +157,29 @@ void ChoicePlot::paintEvent(QPaintEvent*) {
     painter.setPen(QPen(theme::colors().ink, 2));
     painter.drawRect(cellRect(node_, column_).adjusted(-1, -1, 1, 1));
   }
+}
+
+void ChoicePlot::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  painter.fillRect(rect(), theme::colors().panel);
+  painter.setPen(theme::colors().ink);
+  painter.drawText(
+      QRectF(8, 2, width() - 12, kTop - 4), Qt::AlignVCenter,
+      painter.fontMetrics().elidedText(nodes() == 0 ? tr("Which node chose which block")
+                                                    : tr("Which node (down) chose which block; "
+                                                         "full: others of its group did, too"),
+                                       Qt::ElideRight, width() - 14));
+  QFont small = painter.font();
+  small.setPixelSize(theme::kSmallPixels);
+  painter.setFont(small);
+  if (nodes() == 0) {
+    painter.setPen(theme::colors().quiet_ink);
+    painter.drawText(rect().adjusted(12, 24, -12, -8), Qt::AlignCenter | Qt::TextWordWrap,
+                     tr("No choice of this step is stored: versieve profile keeps one of each step "
+                        "with a tree whose layers select blocks."));
+    return;
+  }
+  draw_cells(painter);
   painter.setPen(theme::colors().quiet_ink);
   const int every = nodes() > 32 ? 16 : nodes() > 8 ? 4 : 1;
   for (int node = 0; node < nodes(); node += every) {

@@ -37,6 +37,7 @@ class ChoicePlot : public QWidget, public SavedView {
   std::pair<int, int> group_of(int node) const;  // first node and the one behind the last
   QString group_text() const;
   void tell(int node, int column);
+  void draw_cells(QPainter& painter) const;
 
   StepViewPtr view_;
   int group_size_ = 1;

@@ -182,11 +182,6 @@ void TraceTimeline::mouseDoubleClickEvent(QMouseEvent* event) {
   set_range(from - length, from + 2.0 * length);
 }
 
-void TraceTimeline::step_through(int by) {
-  const int count = static_cast<int>(step(told_step_)->trace.launches.size());
-  tell(told_step_, std::clamp(told_ + by, 0, count - 1));
-}
-
 void TraceTimeline::step_through_phase(int by) {
   const TracedLaunches& it = *step(told_step_);
   if (told_ < 0) {
@@ -202,57 +197,67 @@ void TraceTimeline::step_through_phase(int by) {
   }
 }
 
-void TraceTimeline::keyPressEvent(QKeyEvent* event) {
-  if (step(told_step_) == nullptr || step(told_step_)->trace.launches.empty()) {
-    QWidget::keyPressEvent(event);
-    return;
-  }
-  const std::vector<TracedLaunch>& launches = step(told_step_)->trace.launches;
-  const double told_us = told_ < 0 ? (from_us_ + to_us_) / 2.0 : own_start_us(told_step_, told_);
-  const double tenth = 0.1 * (to_us_ - from_us_);
-  const bool pans = (event->modifiers() & Qt::ShiftModifier) != 0;
-  switch (event->key()) {
+// Keys after which another launch is told.
+bool TraceTimeline::tell_by_key(int key) {
+  const int last = static_cast<int>(step(told_step_)->trace.launches.size()) - 1;
+  const int other = key == Qt::Key_Down ? 1 : 0;
+  switch (key) {
     case Qt::Key_Left:
-    case Qt::Key_Right: {
-      const int by = event->key() == Qt::Key_Right ? 1 : -1;
-      if (pans) {
-        set_range(from_us_ + by * tenth, to_us_ + by * tenth);
-        return;
-      }
-      step_through(by);
-      break;
-    }
+    case Qt::Key_Right:
+      tell(told_step_, std::clamp(told_ + (key == Qt::Key_Right ? 1 : -1), 0, last));
+      return true;
     case Qt::Key_PageUp:
     case Qt::Key_PageDown:
-      step_through_phase(event->key() == Qt::Key_PageDown ? 1 : -1);
-      break;
+      step_through_phase(key == Qt::Key_PageDown ? 1 : -1);
+      return true;
     case Qt::Key_Home:
-      tell(told_step_, 0);
-      break;
     case Qt::Key_End:
-      tell(told_step_, static_cast<int>(launches.size()) - 1);
-      break;
+      tell(told_step_, key == Qt::Key_Home ? 0 : last);
+      return true;
     case Qt::Key_Up:
-    case Qt::Key_Down: {
-      const int other = event->key() == Qt::Key_Down ? 1 : 0;
+    case Qt::Key_Down:
       if (step(other) != nullptr && other != told_step_) {
-        tell(other, launch_near(other, told_us));
+        tell(other, launch_near(other, told_us()));
       }
-      break;
-    }
-    case Qt::Key_Plus:
-    case Qt::Key_Equal:
-      zoom(kZoom, told_us);
-      return;
-    case Qt::Key_Minus:
-      zoom(1.0 / kZoom, told_us);
-      return;
-    case Qt::Key_0:
-      fit();
-      return;
+      return true;
     default:
-      QWidget::keyPressEvent(event);
-      return;
+      return false;
+  }
+}
+
+// Where the told launch has the GPU; the middle of what is shown while none is told.
+double TraceTimeline::told_us() const {
+  return told_ < 0 ? (from_us_ + to_us_) / 2.0 : own_start_us(told_step_, told_);
+}
+
+// Keys after which another part is shown.
+bool TraceTimeline::move_by_key(int key, bool shifted) {
+  const double tenth = 0.1 * (to_us_ - from_us_);
+  if (shifted && (key == Qt::Key_Left || key == Qt::Key_Right)) {
+    const double by = key == Qt::Key_Right ? tenth : -tenth;
+    set_range(from_us_ + by, to_us_ + by);
+  } else if (key == Qt::Key_Plus || key == Qt::Key_Equal) {
+    zoom(kZoom, told_us());
+  } else if (key == Qt::Key_Minus) {
+    zoom(1.0 / kZoom, told_us());
+  } else if (key == Qt::Key_0) {
+    fit();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void TraceTimeline::keyPressEvent(QKeyEvent* event) {
+  const bool has_launches =
+      step(told_step_) != nullptr && !step(told_step_)->trace.launches.empty();
+  const bool shifted = (event->modifiers() & Qt::ShiftModifier) != 0;
+  if (has_launches && move_by_key(event->key(), shifted)) {
+    return;
+  }
+  if (!has_launches || !tell_by_key(event->key())) {
+    QWidget::keyPressEvent(event);
+    return;
   }
   if (told_ >= 0) {
     bring_into_sight();

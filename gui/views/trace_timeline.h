@@ -68,7 +68,9 @@ class TraceTimeline : public QWidget, public SavedView {
   void set_range(double from_us, double to_us);
   void zoom(double factor, double around_us);
   void bring_into_sight();
-  void step_through(int by);
+  double told_us() const;
+  bool tell_by_key(int key);
+  bool move_by_key(int key, bool shifted);
   void step_through_phase(int by);
 
   void draw_step(QPainter& painter, int step) const;
