@@ -433,15 +433,7 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
   const StepResult first = step(*source_, true);
   VERSIEVE_ASSERT(first.tree.size() == key.num_queries, "a tree scored by rank has all its nodes");
   PointMeasurement point{.key = key};
-  point.unique_blocks = 0.0;
-  for (const BlockStatistics& layer : first.blocks) {
-    const double share = 1.0 / static_cast<double>(first.blocks.size());
-    *point.unique_blocks += share * layer.unique_blocks;
-    if (layer.adjacent_overlap) {
-      point.adjacent_overlap =
-          point.adjacent_overlap.value_or(0.0) + share * *layer.adjacent_overlap;
-    }
-  }
+  add_block_statistics(first, point);
   if (watched_) {
     begin(*watched_);
   }

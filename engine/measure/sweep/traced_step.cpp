@@ -145,6 +145,18 @@ std::optional<StepTrace> traced_step(const std::vector<TracedWork>& runs,
   return trace;
 }
 
+void add_block_statistics(const StepResult& step, PointMeasurement& point) {
+  point.unique_blocks = 0.0;
+  for (const BlockStatistics& layer : step.blocks) {
+    const double share = 1.0 / static_cast<double>(step.blocks.size());
+    *point.unique_blocks += share * layer.unique_blocks;
+    if (layer.adjacent_overlap) {
+      point.adjacent_overlap =
+          point.adjacent_overlap.value_or(0.0) + share * *layer.adjacent_overlap;
+    }
+  }
+}
+
 std::optional<BlockChoice> block_choice(const StepResult& step, const Strategy& strategy,
                                         std::int64_t kv_heads) {
   const std::int64_t nodes = step.tree.size();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/run/speculate/step.h"
+#include "model/words/measurement.h"
 #include "model/words/step_trace.h"
 #include "model/words/strategy.h"
 #include "profiler/activity_trace.h"
@@ -20,6 +21,9 @@ namespace versieve::engine {
 // takes the range of its kernel where all its launches there lie in one.
 std::optional<StepTrace> traced_step(const std::vector<profiler::TracedWork>& runs,
                                      const std::vector<profiler::TracedWork>& led);
+
+// Distinct blocks and adjacent overlap of a step's selections, means over its layers.
+void add_block_statistics(const StepResult& step, PointMeasurement& point);
 
 // Which blocks the nodes of a step's tree selected: of the first KV head, in the first layer from
 // the middle on that selects for itself. None without a tree or where no layer selects blocks.
