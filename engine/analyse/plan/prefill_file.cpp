@@ -53,16 +53,19 @@ PromptTimes times_of(const std::string& path, const json& file) {
                   .rows = 1,
                   .points = {}};
   for (const auto& [rows, points] : by_rows(file)) {
-    const bool first = out.points.empty();
+    const std::string why = unsound_because({.rows = rows, .points = points});
+    if (!why.empty()) {
+      refuse(path, "its prompts " + why);
+    }
     const PromptTimes::Point& last = points.back();
-    if (first || last.tokens > out.points.back().tokens ||
+    if (out.points.empty() || last.tokens > out.points.back().tokens ||
         (last.tokens == out.points.back().tokens && last.ms < out.points.back().ms)) {
       out.rows = rows;
       out.points = points;
     }
   }
-  if (const std::string why = unsound_because(out); !why.empty()) {
-    refuse(path, "its prompts " + why);
+  if (out.points.empty()) {
+    refuse(path, "its prompts " + unsound_because(out));
   }
   return out;
 }
