@@ -3,6 +3,7 @@
 #include "model/plan/chain_shares.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -303,4 +304,33 @@ TEST_CASE(
     CHECK(e.precision == PrecisionClass::kStrict);
   }
   CHECK(!none.sources->sigmoid_acceptance);
+}
+
+TEST_CASE(
+    "of several requests, an entry that no batch was measured of says so, and no other does") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  fit.systems = fit_with({}).systems;
+  PlanOptions options;
+  options.buckets = {{8192, 16384}};
+  options.classes = {PrecisionClass::kStrict, PrecisionClass::kApproxSampling};
+  options.concurrency = {1, 8};
+  const auto noted = [&] {
+    std::array<std::int64_t, 2> out{};  // of samplers and lengths that follow; of others
+    for (const PlanTable& table :
+         plan(fit, hardware_by_key("h200-sxm"), wide_target(), options).batched) {
+      for (const PlanEntry& e : table.entries) {
+        const bool says = e.note.find("is an assumption") != std::string::npos;
+        const Strategy& tuple = e.evaluation.strategy;
+        out[tuple.sampling || tuple.adapts_length ? 0 : 1] += says;
+      }
+    }
+    return out;
+  };
+  CHECK(noted() == std::array<std::int64_t, 2>{0, 0});  // all alike: the table says it once
+  fit.batch = {.points = 40, .log_latency = 0.08, .most_requests = 128, .most_rows = 4096};
+  for (const BatchTermInfo& info : batch_term_table()) {
+    fit.batch.terms.push_back({info.initial, info.low, info.high, true});
+  }
+  CHECK(noted()[0] > 0);
+  CHECK(noted()[1] == 0);
 }
