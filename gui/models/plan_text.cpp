@@ -320,7 +320,11 @@ QString reason_text(const PlanEntry& entry) {
 }
 
 QString price_text(const PlanEntry& entry) {
-  return QString::fromStdString(short_text(entry.price));
+  QString text = QString::fromStdString(short_text(entry.price));
+  if (const QString of = QString::fromStdString(entry.price.price_of); !of.isEmpty()) {
+    text.replace(of, compact(of));
+  }
+  return text;
 }
 
 QString probability_text(double probability) {

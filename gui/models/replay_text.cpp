@@ -110,8 +110,8 @@ QString whole_classes_text(const Replayed& replayed) {
   QStringList sentences;
   for (const auto& [reason, names] : classes) {
     if (!names.isEmpty()) {
-      sentences
-          << QString("Not played: %1 – %2.").arg(names.join(", "), QString::fromStdString(reason));
+      sentences << QString("Not played: %1 – %2.")
+                       .arg(names.join(", "), with_micro(QString::fromStdString(reason)));
     }
   }
   return sentences.join('\n');
@@ -119,7 +119,8 @@ QString whole_classes_text(const Replayed& replayed) {
 
 QString gap_html(const Replayed& replayed, const engine::ReplayGap& gap) {
   return cell_heading(replayed, gap.bucket, gap.precision) +
-         "<p>Not played: " + QString::fromStdString(gap.reason).toHtmlEscaped() + ".</p>";
+         "<p>Not played: " + with_micro(QString::fromStdString(gap.reason)).toHtmlEscaped() +
+         ".</p>";
 }
 
 QString replay_row_html(const Replayed& replayed, const engine::ReplayRow& cell) {

@@ -19,6 +19,31 @@ constexpr int kMostNamed = theme::kCategoryCount;  // the others share a colour
 constexpr int kTicks = 5;
 constexpr double kMarkRadius = 4.0;
 
+constexpr double kNamePadding = 6.0, kNameHeight = 16.0;
+
+// Where the name beside a mark may stand, the best first: right, left, above, below, then right and
+// left shifted up and down.
+std::vector<QRectF> places_of_name(const QPointF& mark, double width) {
+  constexpr double kGap = 7.0;
+  const double x = mark.x(), middle = mark.y() - kNameHeight / 2;
+  const double right = x + kGap, left = x - kGap - width, centre = x - width / 2;
+  std::vector<QRectF> out;
+  const auto add = [&](double at_x, double at_y) {
+    out.emplace_back(at_x, at_y, width, kNameHeight);
+  };
+  add(right, middle);
+  add(left, middle);
+  add(centre, mark.y() - kGap - kNameHeight);
+  add(centre, mark.y() + kGap);
+  for (const double shift : {4.0, 8.0, 12.0}) {
+    for (const double at_x : {right, left}) {
+      add(at_x, middle + shift);
+      add(at_x, middle - shift);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 WinnerMap::WinnerMap(QWidget* parent) : QWidget(parent) {
@@ -236,11 +261,8 @@ void WinnerMap::draw_marks(QPainter& painter) const {
     taken.emplace_back(mark.place - reach, mark.place + reach);
   }
   for (const Mark& mark : all) {
-    const double width = metrics.horizontalAdvance(mark.key) + 6.0;
-    const double x = mark.place.x(), y = mark.place.y();
     for (const QRectF& box :
-         {QRectF(x + 7, y - 8, width, 16), QRectF(x - 7 - width, y - 8, width, 16),
-          QRectF(x - width / 2, y - 23, width, 16), QRectF(x - width / 2, y + 7, width, 16)}) {
+         places_of_name(mark.place, metrics.horizontalAdvance(mark.key) + kNamePadding)) {
       const bool is_free = area().contains(box) &&
                            std::none_of(taken.begin(), taken.end(),
                                         [&](const QRectF& other) { return other.intersects(box); });

@@ -1,7 +1,9 @@
 // Which tuple for my GPU? By mouse and keyboard, from the shipped database to a file that is read
 // back, while nothing holds the window for longer than a moment; and the same range ranked on
 // three machines side by side.
+#include <QAbstractItemView>
 #include <QComboBox>
+#include <QElapsedTimer>
 #include <QFile>
 #include <QFileDialog>
 #include <QPushButton>
@@ -45,6 +47,24 @@ class PlannerFlowTest : public QObject {
     box.setFocus();
     box.setCurrentIndex(index);
   }
+
+  // What a hand needs, by the keystroke-level model (Card, Moran, Newell 1980).
+  struct Hand {
+    static constexpr double kThink = 1.35, kPoint = 1.1, kClick = 0.2, kHome = 0.4, kKey = 0.28;
+    double seconds = 0.0;
+    int steps = 0;
+
+    void click(QWidget& widget, const QPoint& at) {
+      seconds += kThink + kPoint + kClick;
+      steps += 1;
+      QTest::mouseClick(&widget, Qt::LeftButton, {}, at);
+    }
+    void click(QWidget& widget) { click(widget, widget.rect().center()); }
+    void typed(const QString& text) {  // and Enter
+      seconds += kThink + kHome + kKey * static_cast<double>(text.size() + 1);
+      steps += 1;
+    }
+  };
 
  private Q_SLOTS:
   void initTestCase() {
@@ -105,6 +125,46 @@ class PlannerFlowTest : public QObject {
     QCOMPARE(back.hardware, shown.hardware);
     QCOMPARE(back.entries.front().evaluation.strategy.text(),
              shown.entries.front().evaluation.strategy.text());
+  }
+
+  // From the last line of `./run`, which names the command and whose fit is kept: nothing is read
+  // first but what the controls say.
+  void aNewcomerHasATableOfAnotherMachineInTwoMinutes() {
+    constexpr double kStart = 10.0, kLook = 20.0;  // copying the line; looking the page over
+    QElapsedTimer clock;
+    clock.start();
+    Hand hand;
+    QVERIFY(open(*window_, folder_.filePath("h100.db")));
+    QVERIFY(window_->showPage("planner"));  // as main does where a fit is kept
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
+    QComboBox& machines = page().hardware();
+    hand.click(machines);
+    QTRY_VERIFY_WITH_TIMEOUT(machines.view()->isVisible(), kWaitMs);
+    const int mine = machines.findText(QString::fromStdString(hardware_by_key("rtx4090").name));
+    QVERIFY(mine > 0);
+    const QModelIndex item = machines.model()->index(mine, 0);
+    machines.view()->scrollTo(item);
+    QTest::qWait(
+        QApplication::doubleClickInterval());  // a popup takes no click just after it opens
+    hand.click(*machines.view()->viewport(), machines.view()->visualRect(item).center());
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.hardware == "rtx4090", kWaitMs);
+    const QString path = folder_.filePath("my-machine.json");
+    QTimer::singleShot(0, this, [&] {
+      QFileDialog* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+      QVERIFY(dialog != nullptr);
+      dialog->selectFile(path);
+      hand.typed("my-machine");
+      QMetaObject::invokeMethod(dialog, "accept");
+    });
+    hand.click(*window_->findChild<QPushButton*>("export"));
+    QTRY_VERIFY_WITH_TIMEOUT(QFile::exists(path), kWaitMs);
+    QCOMPARE(engine::read_plan_table(path.toStdString()).hardware, std::string("rtx4090"));
+    const double waited = 1e-3 * static_cast<double>(clock.elapsed());
+    const double seconds = kStart + kLook + hand.seconds + waited;
+    qInfo("%d steps, %.0f s by hand, %.1f s by the program, %.0f s in all", hand.steps,
+          kStart + kLook + hand.seconds, waited, seconds);
+    QVERIFY(hand.steps <= 4);
+    QVERIFY(seconds < 120.0);
   }
 
   void threeMachinesAreRankedInOneTable() {
