@@ -24,6 +24,7 @@
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/pages/sensitivity/sensitivity_page.h"
+#include "gui/views/contrast.h"
 #include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
@@ -139,7 +140,10 @@ struct CommandLine {
       "file"};
   QCommandLineOption compare{
       "compare", "Compare the database, or a table, with this one; may be repeated.", "file"};
-  QCommandLineOption colors{"colors", "light or dark; the desktop's if left out.", "shade"};
+  QCommandLineOption colors{"colors",
+                            "light, dark, or the same with high contrast: light-contrast, "
+                            "dark-contrast; the desktop's if left out.",
+                            "shade"};
 };
 
 QStringList words_of(int argc, char** argv) {
@@ -189,8 +193,9 @@ void leave_the_users_locale() {
 // What is wrong with the options, or an empty text.
 QString misuse(const CommandLine& line) {
   const QString shade = line.value(line.colors);
-  if (line.has(line.colors) && shade != QLatin1String("light") && shade != QLatin1String("dark")) {
-    return "colors are light or dark";
+  if (line.has(line.colors) && shade != QLatin1String("light") && shade != QLatin1String("dark") &&
+      shade != QLatin1String("light-contrast") && shade != QLatin1String("dark-contrast")) {
+    return "colors are light, dark, light-contrast or dark-contrast";
   }
   if (line.parser.positionalArguments().size() > 1) {
     return "one database at a time";
@@ -220,8 +225,12 @@ QSize asked_size(const CommandLine& line) {
 void color(QApplication& application, const CommandLine& line, const Preferences* preferences) {
   const std::optional<bool> kept_dark =
       preferences != nullptr ? preferences->isDark() : std::nullopt;
+  const QString shade = line.value(line.colors);
+  theme::raise_contrast(line.has(line.colors)
+                            ? shade.endsWith(QLatin1String("contrast"))
+                            : preferences != nullptr && preferences->isHighContrast());
   const bool is_dark = line.has(line.colors)
-                           ? line.value(line.colors) == QLatin1String("dark")
+                           ? shade.startsWith(QLatin1String("dark"))
                            : kept_dark.value_or(theme::shade() == theme::Shade::kDark);
   theme::apply(application, is_dark ? theme::Shade::kDark : theme::Shade::kLight);
 }

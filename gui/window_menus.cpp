@@ -15,6 +15,7 @@
 #include "gui/pages/explore/explore_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/command_palette.h"
+#include "gui/views/contrast.h"
 #include "gui/views/table.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
@@ -123,6 +124,16 @@ void Window::make_view_menu() {
     setDark(is_dark);
     if (preferences_ != nullptr) {
       preferences_->setDark(is_dark);
+    }
+  });
+  QAction* const contrast = command(view, "view.contrast", tr("&High contrast"));
+  contrast->setCheckable(true);
+  contrast->setChecked(theme::is_contrast_high());
+  connect(contrast, &QAction::triggered, this, [this](bool is_high) {
+    theme::raise_contrast(is_high);
+    setDark(dark_->isChecked());
+    if (preferences_ != nullptr) {
+      preferences_->setHighContrast(is_high);
     }
   });
   view.addSeparator();

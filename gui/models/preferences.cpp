@@ -7,6 +7,7 @@ namespace {
 
 constexpr char kGeometry[] = "window/geometry";
 constexpr char kDark[] = "window/dark";
+constexpr char kHighContrast[] = "window/highContrast";
 constexpr char kRecent[] = "recent";
 constexpr char kColumns[] = "columns/";
 
@@ -32,6 +33,14 @@ std::optional<bool> Preferences::isDark() const {
 
 void Preferences::setDark(bool is_dark) {
   settings_.setValue(kDark, is_dark);
+}
+
+bool Preferences::isHighContrast() const {
+  return settings_.value(kHighContrast).toBool();
+}
+
+void Preferences::setHighContrast(bool is_high) {
+  settings_.setValue(kHighContrast, is_high);
 }
 
 QByteArray Preferences::columns(const QString& table) const {

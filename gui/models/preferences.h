@@ -22,6 +22,8 @@ class Preferences {
   void setGeometry(const QByteArray& geometry);
   std::optional<bool> isDark() const;  // none: as the desktop is
   void setDark(bool is_dark);
+  bool isHighContrast() const;
+  void setHighContrast(bool is_high);
   // Of a table, as QHeaderView::saveState gave it; empty: none.
   QByteArray columns(const QString& table) const;
   void setColumns(const QString& table, const QByteArray& state);

@@ -6,8 +6,12 @@
 #include <QStyleFactory>
 #include <utility>
 
+#include "gui/views/contrast.h"
+
 namespace versieve::gui::theme {
 namespace {
+
+constexpr const char* kHighContrast = "versieveHighContrast";  // property of the application
 
 const Colors kLight = {.page = {0xfa, 0xfa, 0xf8},
                        .panel = {0xff, 0xff, 0xff},
@@ -33,6 +37,30 @@ const Colors kDark = {.page = {0x17, 0x19, 0x1d},
                       .bar = {0x3a, 0x5f, 0x88},
                       .warning = {0xf2, 0x99, 0x66}};
 
+const Colors kHighLight = {.page = {0xff, 0xff, 0xff},
+                           .panel = {0xff, 0xff, 0xff},
+                           .line = {0x59, 0x59, 0x59},
+                           .grid = {0xb8, 0xb8, 0xb8},
+                           .ink = {0x00, 0x00, 0x00},
+                           .quiet_ink = {0x33, 0x33, 0x33},
+                           .faint = {0x94, 0x94, 0x94},
+                           .accent = {0x00, 0x35, 0x8a},
+                           .accent_tint = {0xd6, 0xe4, 0xff},
+                           .bar = {0x5c, 0x86, 0xc4},
+                           .warning = {0x8a, 0x1c, 0x00}};
+
+const Colors kHighDark = {.page = {0x00, 0x00, 0x00},
+                          .panel = {0x00, 0x00, 0x00},
+                          .line = {0xa6, 0xa6, 0xa6},
+                          .grid = {0x4d, 0x4d, 0x4d},
+                          .ink = {0xff, 0xff, 0xff},
+                          .quiet_ink = {0xd6, 0xd6, 0xd6},
+                          .faint = {0x6e, 0x6e, 0x6e},
+                          .accent = {0x9c, 0xcf, 0xff},
+                          .accent_tint = {0x0d, 0x2f, 0x57},
+                          .bar = {0x4d, 0x80, 0xb8},
+                          .warning = {0xff, 0xb0, 0x80}};
+
 // Okabe and Ito's palette without its yellow and black, which do not stand out on white; on dark
 // the same hues, lighter.
 const QColor kCategories[2][kCategoryCount] = {{{0x00, 0x72, 0xb2},
@@ -49,9 +77,14 @@ const QColor kCategories[2][kCategoryCount] = {{{0x00, 0x72, 0xb2},
                                                 {0xf2, 0xb8, 0x3a},
                                                 {0x9a, 0xd6, 0xf7},
                                                 {0xa8, 0x80, 0xd8}}};
+// The same hues on white, darker.
+const QColor kHighCategories[kCategoryCount] = {
+    {0x00, 0x5a, 0x8f}, {0xa8, 0x42, 0x00}, {0x00, 0x6b, 0x4e}, {0x9c, 0x3f, 0x75},
+    {0x85, 0x5a, 0x00}, {0x1b, 0x70, 0x9c}, {0x5d, 0x2f, 0x8f}};
 
 const Colors& colors_of(Shade shade) {
-  return shade == Shade::kDark ? kDark : kLight;
+  const bool is_dark = shade == Shade::kDark;
+  return is_contrast_high() ? (is_dark ? kHighDark : kHighLight) : (is_dark ? kDark : kLight);
 }
 
 QPalette palette_of(const Colors& c) {
@@ -131,8 +164,19 @@ const Colors& colors() {
 }
 
 QColor category(int index) {
-  return index < kCategoryCount ? kCategories[shade() == Shade::kDark][index]
-                                : QColor(0x8f, 0x94, 0x99);
+  if (index >= kCategoryCount) {
+    return is_contrast_high() ? colors().quiet_ink : QColor(0x8f, 0x94, 0x99);
+  }
+  const bool is_dark = shade() == Shade::kDark;
+  return is_contrast_high() && !is_dark ? kHighCategories[index] : kCategories[is_dark][index];
+}
+
+void raise_contrast(bool is_high) {
+  qApp->setProperty(kHighContrast, is_high);
+}
+
+bool is_contrast_high() {
+  return qApp != nullptr && qApp->property(kHighContrast).toBool();
 }
 
 void apply(QApplication& application, Shade shade) {

@@ -21,6 +21,7 @@
 #include "gui/pages/points_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/axis.h"
+#include "gui/views/contrast.h"
 #include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
 #include "tests/gui/window_case.h"
@@ -157,6 +158,35 @@ class LookTest : public QObject {
                 (shade == theme::Shade::kDark ? 3.0 : 2.0));
       }
     }
+  }
+
+  // By its command, in both shades; kept for the next time.
+  void contrastIsRaisedByACommand() {
+    Window window;
+    Preferences preferences(folder_.filePath("contrast.ini"));
+    window.keepIn(preferences);
+    window.show();
+    QAction* const high = window.findChild<QAction*>("view.contrast");
+    QVERIFY(high != nullptr && !high->isChecked());
+    high->trigger();
+    QVERIFY(theme::is_contrast_high() && preferences.isHighContrast());
+    for (const bool is_dark : {false, true}) {
+      window.setDark(is_dark);
+      const theme::Colors& c = theme::colors();
+      QVERIFY(contrast(c.ink, c.page) >= 20.0);
+      for (const QColor& text : {c.quiet_ink, c.accent, c.warning}) {
+        QVERIFY(contrast(text, c.page) >= 7.0);
+      }
+      QVERIFY(contrast(c.line, c.page) >= 4.5);
+      QVERIFY(contrast(c.quiet_ink, c.accent_tint) >= 7.0);
+      for (int i = 0; i <= theme::kCategoryCount; ++i) {
+        QVERIFY(contrast(theme::category(i), c.panel) >= 4.5);
+      }
+    }
+    high->trigger();
+    QVERIFY(!theme::is_contrast_high() && !preferences.isHighContrast());
+    window.setDark(false);
+    QVERIFY(window.close());
   }
 
   void theWindowTurnsDarkWithAllThatItShows() {
