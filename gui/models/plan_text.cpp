@@ -1,6 +1,7 @@
 // Planner entries as readable text.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "engine/analyse/fit/goals.h"
@@ -333,6 +334,42 @@ QString probability_text(double probability) {
                               : fixed(probability, 2);
 }
 
+namespace {
+
+// "3.1 % more", "as many", of a ratio.
+QString compared(double ratio, const QString& above, const QString& below, const QString& alike) {
+  constexpr double kAlike = 5e-4;  // shown as 0.0 %
+  const double share = std::fabs(ratio - 1.0);
+  return share < kAlike ? alike : fixed(100.0 * share, 1) + " % " + (ratio > 1.0 ? above : below);
+}
+
+// Why it stands before the next of its class; empty of the last.
+QString next_text(const PlanTable& table, const PlanEntry& entry) {
+  const std::vector<const PlanEntry*> all = entries_of(table, entry.bucket, {entry.precision});
+  const auto own = std::find_if(all.begin(), all.end(), [&](const PlanEntry* other) {
+    return other->evaluation.strategy == entry.evaluation.strategy;
+  });
+  if (own == all.end() || std::next(own) == all.end()) {
+    return {};
+  }
+  const PlanEntry& next = **std::next(own);
+  const Evaluation& a = entry.evaluation;
+  const Evaluation& b = next.evaluation;
+  const QString tokens =
+      compared(a.expected_accepted / b.expected_accepted, "more", "fewer", "as many");
+  const QString time =
+      compared(a.cost->time_us / b.cost->time_us, "longer", "less time", "as long");
+  return QString(
+             "%1 has %2 % fewer tokens/s: this one yields %3 tokens a step and its step takes "
+             "%4; the 90 % intervals %5")
+      .arg(compact(QString::fromStdString(b.strategy.text())).toHtmlEscaped(),
+           fixed(100.0 * (1.0 - b.throughput / a.throughput), 1), tokens, time,
+           overlaps(entry, next) ? "overlap, so that which is faster is not decided"
+                                 : "do not overlap");
+}
+
+}  // namespace
+
 QString entry_html(const Plan& plan, const PlanEntry& entry, int level) {
   const PlanTable& table = table_of(plan.chosen, level);
   const Evaluation& evaluation = entry.evaluation;
@@ -356,6 +393,9 @@ QString entry_html(const Plan& plan, const PlanEntry& entry, int level) {
                           fixed(entry.gain_over_baseline, 2) +
                           "× over the fixed baseline, which it beats with probability " +
                           probability_text(entry.beats_baseline));
+  if (const QString next = next_text(table, entry); !next.isEmpty()) {
+    html += row("the next", next);
+  }
   html += speculation_rows(table, entry);
   html += before_html(table, entry);
   if (const QString why = unmoved_text(plan, entry, level); !why.isEmpty()) {

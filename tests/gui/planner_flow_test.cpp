@@ -103,6 +103,9 @@ class PlannerFlowTest : public QObject {
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
                       table->visualRect(table->model()->index(1, 2)).center());
     QTest::qWait(50);
+    const QString told = page().findChild<QTextBrowser*>("strategyDetails")->toPlainText();
+    QVERIFY2(told.contains("this one yields") && told.contains("the 90 % intervals"),
+             qPrintable(told));
     keep_picture(*window_, "planner");
     watch.begin();
     choose(page().beside(0), "h200-sxm");
