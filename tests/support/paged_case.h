@@ -257,7 +257,7 @@ std::vector<double> run_paged(kernels::Ops<T>& ops, const ResaCase& c, bool vani
   std::vector<double> result;
   for (const kernels::OpsBuffer<T>* buffer : {&kmin, &kmax, &out}) {
     for (const T value : buffer->read()) {
-      result.push_back(static_cast<double>(kernels::to_sum(value)));
+      result.push_back(widened(value));
     }
   }
   for (const std::int32_t block : indices.read()) {

@@ -115,7 +115,7 @@ typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
                                                             std::size_t index) const {
   const Running& run = *part.run;
   typename Draft<T>::BatchEntries entries{
-      .page = run.pages.tokens, .table = run.cache.pages(), .token = {}, .rows = {}};
+      .page = run.pages.tokens, .table = pool_.table_of(run.pages), .token = {}, .rows = {}};
   const std::int64_t row = target_->first_row(index);
   if (!part.is_prompt()) {
     entries.first = run.cache.length() - static_cast<std::int64_t>(part.path.size()) + 1;

@@ -173,6 +173,7 @@ const std::int32_t* KvPool<T>::upload_table(const SequencePages& pages) {
 
 template <class T>
 KvCache<T> KvPool<T>::cache_in(const SequencePages& pages) {
+  const std::int32_t* const table = upload_table(pages);
   if (pages.side_by_side) {
     const std::int64_t first = pages.tokens.front() * kPageTokens;
     return KvCache<T>(*ops_, shape_,
@@ -182,7 +183,6 @@ KvCache<T> KvPool<T>::cache_in(const SequencePages& pages) {
                        .k = k_.data() + first * shape_.kv_width(),
                        .v = v_.data() + first * shape_.kv_width()});
   }
-  const std::int32_t* const table = upload_table(pages);
   const auto paged = [](const std::vector<std::int32_t>& page, std::int64_t shared,
                         const std::int32_t* device, const PageAllocator& of) {
     return PagedRows{.page = page,

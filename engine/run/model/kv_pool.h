@@ -72,6 +72,10 @@ class KvPool {
 
   // An empty sequence in those pages, until they are given back.
   KvCache<T> cache_in(const SequencePages& pages);
+  // Where its draft's entries lie, whatever its cache knows. REQUIRES: cache_in was called.
+  kernels::PageTable table_of(const SequencePages& pages) const {
+    return {.page = tables_.data() + pages.place * table_stride_, .count = tokens_.pages()};
+  }
   // What the first `tokens` tokens complete beside whole shared pages of compressed tokens also
   // goes to the sequence that shares their pages.
   void copy_compressed(const PageLists& from, const SequencePages& to, std::int64_t tokens);

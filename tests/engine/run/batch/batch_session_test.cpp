@@ -67,7 +67,7 @@ TEMPLATE_TEST_CASE("requests that choose tokens have the text that they have alo
 // A plan that moves between dense and sparse attention: keys are made when they are asked for.
 TEST_CASE("a request that comes to sparse attention late reads its whole context's block keys") {
   tiny::Engine<float> engine(tiny::shape(AttentionKind::kDense));
-  KvPool<float> pool(*engine.ops, engine.target.shape(), nullptr, 12);
+  KvPool<float> pool(*engine.ops, engine.target.shape(), nullptr, 12, 2, 5);  // shuffled pages
   std::vector<KvCache<float>> caches;
   std::vector<ChoiceKeys<float>> keys;
   caches.reserve(2);
@@ -79,7 +79,7 @@ TEST_CASE("a request that comes to sparse attention late reads its whole context
         tiny::prompt(70 + 30 * static_cast<std::int64_t>(i), i);
     std::vector<std::int32_t> path(prompt.size());
     std::iota(path.begin(), path.end(), 0);
-    caches.push_back(pool.cache_in(*pool.pages().try_take(3)));
+    caches.push_back(pool.cache_in(pool.take(3)));
     engine.target.verify_batch({{.tree = chain_tree(prompt), .options = {}, .cache = &caches[i]}});
     engine.target.commit_batch(std::span(&path, 1));
     keys.emplace_back(*engine.ops, engine.target.shape());
