@@ -251,7 +251,7 @@ class ConcurrencyTest : public QObject {
     const double bound =
         std::ceil(100.0 * inter_token_interval_ms(middle.evaluation, 16).high) / 100.0;
     type(*page().scope().bound().findChild<QLineEdit*>(), QString::number(bound));
-    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.itl_ms == bound, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.aims.itl_ms == bound, kWaitMs);
     QVERIFY(planner().plan()->chosen.batched[0].entries.size() < listed);
     const QString exported = folder_.filePath("many.json");
     const QString commanded = folder_.filePath("many-command.json");

@@ -40,6 +40,7 @@
 #include "gui/views/theme.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
+#include "tests/support/sanitized.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -219,7 +220,7 @@ class PlannerPageTest : public QObject {
     const PlanPtr second = planned(of_second);
     QCOMPARE(of_first, 1);   // a fit reported itself
     QCOMPARE(of_second, 0);  // nothing was fitted
-    QVERIFY2(cpu_s < kSanitized * 8.0,
+    QVERIFY2(cpu_s < test::kSanitized * 8.0,
              "planned and shown: 0.9 s of computing alone, 2.9 beside much other work");
     QVERIFY(first && second);
     QCOMPARE(engine::fit_tables_html(*second->fit), engine::fit_tables_html(*first->fit));
