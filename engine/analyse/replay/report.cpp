@@ -105,16 +105,13 @@ json replay_json(const PlanTable& table, const Replay& replay) {
   json out = {{"hardware", table.hardware},
               {"model", table.model},
               {"acceptance_pair", table.acceptance_pair},
-              {"concurrency", 1},
+              {"concurrency", table.concurrency},
               {"rows", json::array()},
               {"gaps", json::array()},
               {"mean_gain",
                {{"static_best", replay.static_best_gain},
                 {"best_r", replay.best_r_gain},
                 {"best_p", replay.best_p_gain}}}};
-  if (table.concurrency > 1) {
-    out["concurrency"] = table.concurrency;
-  }
   for (const ReplayRow& row : replay.rows) {
     out["rows"].push_back(json_of(table, row));
   }
@@ -145,8 +142,8 @@ std::string replay_text(const PlanTable& table, const Replay& replay) {
                    100.0 * replay.best_p_gain);
   if (!table.batched.empty()) {
     out +=
-        "played one request at a time: the table's tuples for several run in a batch (generate "
-        "--prompts --table, bench batch --table)\n";
+        "played one request at a time: the table's tuples for several are played by --concurrency "
+        "and run in a batch (generate --prompts --table, bench batch --table)\n";
   }
   return out + gaps_text(table, replay.gaps);
 }

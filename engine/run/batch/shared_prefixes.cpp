@@ -51,7 +51,7 @@ EntryRange BatchSession<T>::promised(const Running& source, std::int64_t from) c
   if (!source.reads_prompt()) {
     return source.entries;
   }
-  if (!drafts(source)) {
+  if (draft_ == nullptr || !drafts(source)) {
     return {};
   }
   const bool can_begin = from > std::max(source.prefilled, source.result.shared_tokens);
