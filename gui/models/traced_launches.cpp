@@ -111,9 +111,9 @@ QString evidence_text(RangeEvidence evidence) {
     case RangeEvidence::kLaunched:
       return "launched in this range";
     case RangeEvidence::kOrder:
-      return "replayed from a graph; in this range where the step is launched one by one";
+      return "replayed from a graph; its range by order";
     case RangeEvidence::kName:
-      return "replayed from a graph; this range alone launches the kernel";
+      return "replayed from a graph; its range by the kernel, which no other launches";
     case RangeEvidence::kUnknown:
       return "launched outside of every range";
   }
