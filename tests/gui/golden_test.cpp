@@ -34,7 +34,7 @@ class GoldenTest : public QObject {
   // Two pictures alike, and nobody at work in between.
   QImage settled() {
     QImage before;
-    for (int tries = 0; tries < 600; ++tries) {
+    for (int tries = 0; tries < 600 * test::kSanitized; ++tries) {
       QTest::qWait(100);
       const QImage now = window_->grab().toImage();
       if (now == before && isIdle()) {
