@@ -70,7 +70,8 @@ class PairPlanTest : public QObject {
   }
 
   void thePairOfTheDatabaseIsPlannedForByItsOwnEvidence() {
-    const Plan& plan = *page().planner().plan();
+    const PlanPtr held = page().planner().plan();
+    const Plan& plan = *held;
     QVERIFY(plan.chosen.sources && plan.chosen.sources->pair);
     QCOMPARE(plan.chosen.model, plan.chosen.sources->pair->name);
     QCOMPARE(plan.chosen.sources->times, EvidenceFrom::kOwn);

@@ -312,7 +312,8 @@ class PlannerPageTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(
         planned() && page.planner().plan()->chosen.acceptance_origin == AcceptanceOrigin::kAssumed,
         kWaitMs);
-    const Plan& plan = *page.planner().plan();
+    const PlanPtr held = page.planner().plan();
+    const Plan& plan = *held;
     int told = 0;
     for (const PlanEntry& entry : plan.chosen.entries) {
       const QString why = unmoved_text(plan, entry);
@@ -693,7 +694,8 @@ class PlannerPageTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
     const auto best = [&] { return page.planner().plan()->chosen.entries.front().evaluation; };
     const auto draft_us = [&] {  // the launches of one and the same tree
-      const Plan& plan = *page.planner().plan();
+      const PlanPtr held = page.planner().plan();
+      const Plan& plan = *held;
       PlanEntry entry = plan.own.entries.front();
       entry.evaluation.strategy = Strategy::parse("nsa/d6k8n64/bfs/c1/F*");
       return launches_html(plan, entry);

@@ -86,7 +86,8 @@ class SensitivityPageTest : public QObject {
   }
 
   void theBarsAreThePlannersWinnersAtTheirEnds() {
-    const Sensitivity& s = *page().model().answer();
+    const SensitivityPtr answer = page().model().answer();
+    const Sensitivity& s = *answer;
     QCOMPARE(s.tornado.size(), static_cast<std::size_t>(kKnobCount));
     double wider = INFINITY;
     for (const TornadoRow& row : s.tornado) {
@@ -119,7 +120,8 @@ class SensitivityPageTest : public QObject {
     page().x().setCurrentIndex(page().x().findData(static_cast<int>(Knob::kBandwidth)));
     page().y().setCurrentIndex(page().y().findData(static_cast<int>(Knob::kSms)));
     QTRY_VERIFY_WITH_TIMEOUT(answered(), kWaitMs);
-    const Sensitivity& s = *page().model().answer();
+    const SensitivityPtr answer = page().model().answer();
+    const Sensitivity& s = *answer;
     const int middle = kMapSide / 2;
     QCOMPARE(s.at(middle, middle).strategy, s.own.strategy);
     QVERIFY(std::fabs(s.at(middle, middle).rate / s.own.rate - 1.0) < 1e-9);
@@ -148,7 +150,8 @@ class SensitivityPageTest : public QObject {
     UiWatch watch;
     WinnerMap& map = page().map();
     map.setFocus();
-    const Sensitivity& s = *page().model().answer();
+    const SensitivityPtr answer = page().model().answer();
+    const Sensitivity& s = *answer;
     QTest::mouseMove(&map, map.cellRect(3, 20).center().toPoint());
     QTest::mouseClick(&map, Qt::LeftButton, {}, map.cellRect(3, 20).center().toPoint());
     QCOMPARE(map.column(), 3);
@@ -175,7 +178,8 @@ class SensitivityPageTest : public QObject {
     page().y().setCurrentIndex(page().y().findData(static_cast<int>(Knob::kBandwidth)));
     QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.x == Knob::kRequests,
                              kWaitMs);
-    const Sensitivity& s = *page().model().answer();
+    const SensitivityPtr answer = page().model().answer();
+    const Sensitivity& s = *answer;
     QCOMPARE(s.x.front(), 1.0);
     QCOMPARE(s.x.back(), 256.0);
     const int middle = kMapSide / 2;
@@ -288,7 +292,8 @@ class SensitivityPageTest : public QObject {
     const double before = page().model().answer()->own.rate;
     window_->plannerPage().bandwidth().setValue(20);  // 2 TB/s
     QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->own.rate < before, kWaitMs);
-    const Sensitivity& s = *page().model().answer();
+    const SensitivityPtr answer = page().model().answer();
+    const Sensitivity& s = *answer;
     QVERIFY(std::fabs(s.x[kMapSide / 2] - 2.0) < 1e-9);
     check(watch);
   }
