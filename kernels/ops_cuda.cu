@@ -2,7 +2,6 @@
 // never waits, except when scratch must grow; after one plain run a step can be captured in a
 // graph.
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <string>
 #include <type_traits>
@@ -361,14 +360,8 @@ class CudaOps final : public Ops<T> {
     std::size_t bytes = 0;
   };
   // What it held is lost.
-  // So that a little more does not release what recordings name.
-  static std::size_t roomy(std::size_t bytes) {
-    constexpr std::size_t kStep = std::size_t{64} << 20;
-    return bytes < kStep ? std::bit_ceil(bytes) : (bytes + kStep - 1) / kStep * kStep;
-  }
   void grow(Block& block, std::size_t bytes) {
     if (bytes > block.bytes) {
-      bytes = roomy(bytes);
       synchronize();
       if (block.data != nullptr) {
         release(block.data);
@@ -382,7 +375,6 @@ class CudaOps final : public Ops<T> {
     if (bytes <= context_.scratch_bytes) {
       return;
     }
-    bytes = roomy(bytes);
     VERSIEVE_ASSERT(!is_capturing(), "scratch is reserved before a graph is captured");
     synchronize();
     release(context_.scratch);

@@ -32,7 +32,7 @@ EnergyYield energy_yield(const EnergyLaw& law, const Evaluation& tuple, std::int
   const double joules = law.joules(*tuple.cost);
   const double of_tokens =
       std::log(tuple.throughput_interval.high / tuple.throughput_interval.low) / 2.0;
-  EnergyYield out{.tokens_per_joule = tuple.throughput * 1e-6 * tuple.cost->time_us / joules,
+  EnergyYield out{.tokens_per_joule = yield_of(Objective::kEnergy, law, tuple),
                   .interval = {},
                   .watts = joules / (1e-6 * tuple.cost->time_us)};
   const double more = std::log2(static_cast<double>(concurrency) /

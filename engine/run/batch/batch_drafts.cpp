@@ -136,7 +136,7 @@ typename Draft<T>::BatchEntries BatchSession<T>::entries_of(const Part& part,
   }
   const Strategy& strategy = run.request.options.strategy;
   if (!run.over && !run.reads_prompt() && strategy.draft.speculates() && !strategy.drafts_itself) {
-    entries.slots = draft_slots(run.request.options.strategy.draft);
+    entries.slots = draft_slots(strategy.draft);
   }
   return entries;
 }
