@@ -5,7 +5,7 @@
 #include "kernels/linear/gemm_plan.cuh"
 #include "kernels/ptx/grid.cuh"
 #include "kernels/ptx/multicast.cuh"
-#include "kernels/ptx/wgmma_sums.cuh"
+#include "kernels/ptx/wgmma.cuh"
 
 namespace versieve::kernels {
 

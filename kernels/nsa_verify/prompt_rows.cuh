@@ -6,7 +6,7 @@
 #include "kernels/ptx/block.cuh"
 #include "kernels/ptx/fence.cuh"
 #include "kernels/ptx/shared_memory.cuh"
-#include "kernels/ptx/wgmma_sums.cuh"
+#include "kernels/ptx/wgmma.cuh"
 
 namespace versieve::kernels {
 
