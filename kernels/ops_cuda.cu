@@ -14,8 +14,7 @@
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/fused_step.h"
-#include "kernels/ops_cuda.h"
-#include "kernels/ops_together.h"
+#include "kernels/ops_instances.h"
 #include "kernels/staged_upload.h"
 #include "kernels/stream_work.cuh"
 #include "kernels/tree_attention/together.h"
@@ -518,35 +517,13 @@ void tree_attention_together(Ops<T>& ops, std::span<const TreeAttentionParams<T>
   }
 }
 
-template std::unique_ptr<Ops<float>> make_cuda_ops<float>(void*);
-template std::unique_ptr<Ops<Bf16>> make_cuda_ops<Bf16>(void*);
-template void* stream_of<float>(Ops<float>&);
-template void* stream_of<Bf16>(Ops<Bf16>&);
-template std::int64_t free_memory<float>(Ops<float>&);
-template std::int64_t free_memory<Bf16>(Ops<Bf16>&);
-template void enqueue_upload(Ops<double>&, void*, const void*, std::size_t);
+VERSIEVE_INSTANTIATE_CUDA_OPS(float)
+VERSIEVE_INSTANTIATE_CUDA_OPS(Bf16)
+VERSIEVE_INSTANTIATE_OPS_TOGETHER(double)
+VERSIEVE_INSTANTIATE_OPS_TOGETHER(float)
+VERSIEVE_INSTANTIATE_OPS_TOGETHER(Bf16)
 template bool launch_with_scratch(Ops<double>&, std::size_t, const ContextLaunch&);
-template StepShape prepare_nsa_step(Ops<double>&, const NsaStepParams<double>&);
-template void nsa_verify_layer(Ops<double>&, const NsaStepParams<double>&, std::int64_t);
-template void enqueue_upload(Ops<float>&, void*, const void*, std::size_t);
 template bool launch_with_scratch(Ops<float>&, std::size_t, const ContextLaunch&);
-template StepShape prepare_nsa_step(Ops<float>&, const NsaStepParams<float>&);
-template void nsa_verify_layer(Ops<float>&, const NsaStepParams<float>&, std::int64_t);
-template void enqueue_upload(Ops<Bf16>&, void*, const void*, std::size_t);
 template bool launch_with_scratch(Ops<Bf16>&, std::size_t, const ContextLaunch&);
-template StepShape prepare_nsa_step(Ops<Bf16>&, const NsaStepParams<Bf16>&);
-template void nsa_verify_layer(Ops<Bf16>&, const NsaStepParams<Bf16>&, std::int64_t);
-template StepShape prepare_dense_step(Ops<double>&, const DenseStepParams<double>&);
-template void dense_attention_layer(Ops<double>&, const DenseStepParams<double>&, std::int64_t);
-template StepShape prepare_dense_step(Ops<float>&, const DenseStepParams<float>&);
-template void dense_attention_layer(Ops<float>&, const DenseStepParams<float>&, std::int64_t);
-template StepShape prepare_dense_step(Ops<Bf16>&, const DenseStepParams<Bf16>&);
-template void dense_attention_layer(Ops<Bf16>&, const DenseStepParams<Bf16>&, std::int64_t);
-template void grow_levels(Ops<double>&, std::span<const LevelGrowth>);
-template void grow_levels(Ops<float>&, std::span<const LevelGrowth>);
-template void grow_levels(Ops<Bf16>&, std::span<const LevelGrowth>);
-template void tree_attention_together(Ops<double>&, std::span<const TreeAttentionParams<double>>);
-template void tree_attention_together(Ops<float>&, std::span<const TreeAttentionParams<float>>);
-template void tree_attention_together(Ops<Bf16>&, std::span<const TreeAttentionParams<Bf16>>);
 
 }  // namespace versieve::kernels
