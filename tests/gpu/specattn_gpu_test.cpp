@@ -1,60 +1,20 @@
-// layer_map, top_p, attention weights and attention over chosen tokens on CUDA against the CPU;
-// the text of a dense pair.
+// layer_map, token lists, attention weights and attention over chosen tokens on CUDA against the
+// CPU; work that runs beside.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <limits>
 #include <numeric>
 
-#include "engine/run/speculate/generate_request.h"
 #include "kernels/cpu.h"
 #include "kernels/ops_cuda.h"
-#include "tests/gpu/gpu_ops.h"
-#include "tests/gpu/sorted_top_p.h"
+#include "tests/gpu/top_p_run.h"
 #include "tests/support/nsa_case.h"
-#include "tests/support/paths.h"
-#include "tests/support/temp_folder.h"
-#include "tests/support/tiny_model.h"
 #include "tests/support/tree_attention_case.h"
 
 namespace versieve::kernels {
 namespace {
 
-using test::random_elements;
 using testing::TreeAttentionCase;
-using Ints = std::vector<std::int32_t>;
-
-struct TopPAnswer {
-  Ints mask;
-  std::vector<float> mass;
-};
-
-TopPParams<float> top_p_params(std::int64_t rows, std::int64_t length, std::int64_t stride,
-                               double p) {
-  return {.rows = rows, .length = length, .row_stride = stride, .p = p};
-}
-
-TopPAnswer on_gpu(Ops<float>& ops, TopPParams<float> p, const std::vector<float>& weights) {
-  const OpsBuffer<float> device(ops, weights);
-  OpsBuffer<float, std::int32_t> mask(ops, Ints(static_cast<std::size_t>(p.length), -5));
-  OpsBuffer<float> mass = test::poisoned<float>(ops, p.rows);
-  p.weights = device.data();
-  p.mask = mask.data();
-  p.mass = mass.data();
-  ops.top_p(p);
-  return {mask.read(), mass.read()};
-}
-
-TopPAnswer on_cpu(TopPParams<float> p, const std::vector<float>& weights) {
-  TopPAnswer answer{.mask = Ints(static_cast<std::size_t>(p.length)),
-                    .mass = std::vector<float>(static_cast<std::size_t>(p.rows))};
-  p.weights = weights.data();
-  p.mask = answer.mask.data();
-  p.mass = answer.mass.data();
-  top_p_cpu(p, 2);
-  return answer;
-}
 
 // Windowless, with head sizes the CUDA kernels take.
 TreeAttentionCase windowless_case(std::mt19937_64& rng) {
@@ -187,107 +147,6 @@ TEST_CASE("CUDA layer_map gives the CPU's map and score, ties and forbidden pair
   }
 }
 
-TEST_CASE("CUDA top_p gives the CPU's mask on weights whose sums are exact") {
-  const auto ops = test::try_gpu_ops<float>();
-  if (!ops) {
-    return;
-  }
-  std::mt19937_64 random(19);
-  // Clusters of 1 to 16 blocks; the last does not fit in their shared memory.
-  for (const std::int64_t length : {1, 31, 1000, 4096, 4097, 9000, 49153, 100000, 800001}) {
-    const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 7);
-    const std::int64_t stride = length + static_cast<std::int64_t>(random() % 9);
-    std::vector<float> weights;
-    for (std::int64_t i = 0; i < rows * stride; ++i) {
-      const std::uint64_t draw = random() % 4096;  // few large ones, many ties
-      weights.push_back(static_cast<float>(draw * draw / 65536) * 0x1p-8F);
-    }
-    for (const double p : {0.1, 0.9, 0.99, 1.0}) {
-      CAPTURE(length, rows, stride, p);
-      const TopPParams<float> params = top_p_params(rows, length, stride, p);
-      const TopPAnswer got = on_gpu(*ops, params, weights);
-      const TopPAnswer want = on_cpu(params, weights);
-      CHECK(got.mask == want.mask);
-      CHECK(got.mass == want.mass);
-    }
-  }
-  // Bits do not depend on a bound, nor on the other lists of a call.
-  for (const std::int64_t length : {1, 1000, 4096, 4097, 9000, 49153}) {
-    const std::int64_t bound = length + 1 + static_cast<std::int64_t>(random() % 9000);
-    const std::vector<float> weights = test::random_tensor<float>(2 * 3 * bound, 31);
-    std::vector<float> squares;
-    for (const float w : weights) {
-      squares.push_back(w * w * w * w);
-    }
-    TopPParams<float> p{.rows = 3, .length = bound, .lists = 2, .p = 0.9};
-    const OpsBuffer<float, StepCounts> counts(
-        *ops, std::vector<StepCounts>{{.context_len = static_cast<std::int32_t>(length)}});
-    p.counts = counts.data();
-    const OpsBuffer<float> device(*ops, squares);
-    OpsBuffer<float, std::int32_t> mask(*ops, Ints(static_cast<std::size_t>(2 * bound), -5));
-    OpsBuffer<float> mass = test::poisoned<float>(*ops, 6);
-    p.weights = device.data();
-    p.mask = mask.data();
-    p.mass = mass.data();
-    ops->top_p(p);
-    const Ints masks = mask.read();
-    for (std::int64_t list = 0; list < 2; ++list) {
-      CAPTURE(length, bound, list);
-      const std::vector<float> own(squares.begin() + list * 3 * bound,
-                                   squares.begin() + (list + 1) * 3 * bound);
-      const TopPAnswer alone = on_gpu(*ops, top_p_params(3, length, bound, 0.9), own);
-      const std::vector<float> masses = mass.read();
-      CHECK(Ints(masks.begin() + list * bound, masks.begin() + list * bound + length) ==
-            alone.mask);
-      CHECK(masks[static_cast<std::size_t>(list * bound + length)] == -5);
-      CHECK(std::vector<float>(masses.begin() + list * 3, masses.begin() + list * 3 + 3) ==
-            alone.mass);
-    }
-  }
-  const std::vector<float> zeros(200, 0.0F);
-  CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mask == Ints(100, 1));
-  CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mass == std::vector<float>{0, 0});
-}
-
-TEST_CASE("CUDA top_p keeps what sorting keeps") {
-  const auto ops = test::try_gpu_ops<float>();
-  if (!ops) {
-    return;
-  }
-  std::mt19937_64 random(29);
-  for (const std::int64_t length : {1, 700, 4096, 20000, 70000}) {
-    constexpr std::int64_t kRows = 3;
-    std::vector<float> weights;  // whole numbers: sums are exact in any order
-    for (std::int64_t i = 0; i < kRows * length; ++i) {
-      const std::uint64_t draw = 1 + random() % 4096;
-      weights.push_back(static_cast<float>(draw * draw / 64));
-    }
-    const OpsBuffer<float> device(*ops, weights);
-    OpsBuffer<float> sorted(*ops, kRows * length), least(*ops, kRows);
-    OpsBuffer<float, double> prefix(*ops, kRows * length);
-    OpsBuffer<float, std::int32_t> mask(*ops, Ints(static_cast<std::size_t>(length), -5));
-    for (const bool segmented : {false, true}) {
-      testing::SortedTopP choice{.rows = kRows,
-                                 .length = length,
-                                 .p = 0.9,
-                                 .segmented = segmented,
-                                 .weights = device.data(),
-                                 .sorted = sorted.data(),
-                                 .prefix = prefix.data(),
-                                 .least = least.data(),
-                                 .mask = mask.data()};
-      const std::size_t bytes = testing::sorted_top_p_bytes(choice);
-      const OpsBuffer<float, std::int8_t> storage(*ops, static_cast<std::int64_t>(bytes) + 1);
-      choice.storage = storage.data();
-      testing::enqueue_sorted_top_p(choice, bytes, static_cast<cudaStream_t>(stream_of(*ops)));
-      TopPParams<float> exact = top_p_params(kRows, length, length, 0.9);
-      exact.iterations = 64;
-      CAPTURE(length, segmented);
-      CHECK(on_gpu(*ops, exact, weights).mask == mask.read());
-    }
-  }
-}
-
 // What runs beside sees what was enqueued before it and is seen after it was joined, also when it
 // is recorded; launches on both sides start early (kernels/common/dependent_launch.cuh).
 TEST_CASE("CUDA work beside comes after what is before it and before what joins it", "[beside]") {
@@ -301,7 +160,7 @@ TEST_CASE("CUDA work beside comes after what is before it and before what joins 
   for (const float w : weights) {
     squares.push_back(w * w);
   }
-  const TopPAnswer want = on_cpu(top_p_params(kRows, kLength, kLength, 0.8), squares);
+  const TopPAnswer want = top_p_on_cpu(top_p_params(kRows, kLength, kLength, 0.8), squares);
   const OpsBuffer<float> source(*ops, squares);
   OpsBuffer<float> copied = test::poisoned<float>(*ops, kRows * kLength);
   OpsBuffer<float> other = test::poisoned<float>(*ops, kRows * kLength);
@@ -522,8 +381,8 @@ TEST_CASE("CUDA's choice of tokens agrees with the CPU's on one small case", "[r
     weights.push_back(static_cast<float>(rng() % 64 * (rng() % 64)));
   }
   const TopPParams<float> params = top_p_params(3, 700, 700, 0.9);
-  const TopPAnswer got = on_gpu(*ops, params, weights);
-  const TopPAnswer want = on_cpu(params, weights);
+  const TopPAnswer got = top_p_on_gpu(*ops, params, weights);
+  const TopPAnswer want = top_p_on_cpu(params, weights);
   CHECK(got.mask == want.mask);
   CHECK(got.mass == want.mass);
   const TopPParams<float> wide = top_p_params(1, 5000, 5000, 0.9);  // two blocks a row
@@ -531,93 +390,8 @@ TEST_CASE("CUDA's choice of tokens agrees with the CPU's on one small case", "[r
   for (int i = 0; i < 5000; ++i) {
     row.push_back(static_cast<float>(rng() % 64 * (rng() % 64)));
   }
-  CHECK(on_gpu(*ops, wide, row).mask == on_cpu(wide, row).mask);
+  CHECK(top_p_on_gpu(*ops, wide, row).mask == top_p_on_cpu(wide, row).mask);
   check_lists(*ops, 2, 9000, 16, 100, rng);
-}
-
-namespace {
-
-// Four layers of random weights, the heads of the kernels' main case, attention on few tokens, and
-// a draft of its first three layers.
-void write_dense_pair(const std::filesystem::path& folder) {
-  test::TinyModel model;
-  model.target.attention = AttentionKind::kDense;
-  model.target.layers = 4;
-  model.target.hidden = 64;
-  model.target.intermediate = 96;
-  model.target.num_heads = 8;
-  model.target.head_dim = 64;
-  model.target.max_position = 8192;
-  model.sharpness = 10.0;
-  test::write_tiny_dense_pair(folder, model, 3);
-  std::ofstream(folder / "layer_map.json")
-      << R"({"format": "versieve layer map", "schema": 1, "map": [0, 1, 2, 2]})";
-}
-
-engine::GenerateRequest chains_of(const std::filesystem::path& pair, const char* prompt) {
-  engine::GenerateRequest request;
-  request.model = pair;
-  request.prompt.text =
-      std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts/test" / prompt;
-  request.backend = "cuda";
-  return request;
-}
-
-}  // namespace
-
-// For checkers that slow kernels a thousandfold.
-TEST_CASE("recorded steps of SpecAttn give the led ones' text, a few tokens of it", "[recorded]") {
-  if (!test::try_gpu_ops<float>()) {
-    return;
-  }
-  const test::TempFolder folder;
-  write_dense_pair(folder / "pair");
-  engine::GenerateRequest request = chains_of(folder / "pair", "chat-400-0.txt");
-  request.strategies = {"specattn:p0.9/d3k1n4/bfs/c1/F*"};
-  request.max_new_tokens = 12;
-  request.dtype = "bf16";
-  const engine::Generation recorded = engine::run_request(request).runs[0].generation;
-  request.uses_graphs = false;
-  const engine::Generation led = engine::run_request(request).runs[0].generation;
-  CHECK(recorded.recorded);
-  CHECK(!led.recorded);
-  CHECK(recorded.tokens == led.tokens);
-}
-
-TEST_CASE("a dense pair keeps its text on the GPU, and specattn reads less", "[pair]") {
-  const auto ops = test::try_gpu_ops<float>();
-  if (!ops) {
-    return;
-  }
-  const test::TempFolder folder;
-  write_dense_pair(folder / "pair");
-  for (const char* dtype : {"f32", "bf16"}) {
-    engine::GenerateRequest request = chains_of(folder / "pair", "code-4000-5.txt");
-    request.strategies = {"dense/d7k1n8/bfs/c1/F*", "dense/d4k3n12/bfs/c1/F*",
-                          "specattn:p0.95/d7k1n8/bfs/c1/F*"};
-    request.compares_ar = true;
-    request.max_new_tokens = 128;
-    request.dtype = dtype;
-    const engine::GenerateReport report = engine::run_request(request);
-    std::printf("%s", engine::report_text(report).c_str());
-    request.uses_graphs = false;
-    request.compares_ar = false;
-    const engine::GenerateReport led = engine::run_request(request);
-    for (const std::size_t chain : {0, 2}) {
-      INFO(dtype << " " << request.strategies[chain]);
-      CHECK(report.runs[chain].generation.recorded);
-      CHECK(!led.runs[chain].generation.recorded);
-      CHECK(report.runs[chain].generation.tokens == led.runs[chain].generation.tokens);
-      CHECK(report.runs[chain].generation.reads_saved ==
-            Approx(led.runs[chain].generation.reads_saved).margin(0.02));
-    }
-    for (std::size_t i = 0; i < 2; ++i) {
-      CHECK(report.runs[i].identical());
-      CHECK(report.runs[i].generation.accepted_per_step() > 1.2);
-    }
-    CHECK(report.runs[2].generation.reads_saved > 0.05);
-    CHECK(report.runs[2].generation.reads_saved < 0.5);  // two of four layers read everything
-  }
 }
 
 }  // namespace versieve::kernels

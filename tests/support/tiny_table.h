@@ -51,4 +51,15 @@ inline PlanTable tiny_table() {
   return table;
 }
 
+// tiny_table(), in which other tuples stand in the second bucket.
+inline PlanTable bordered_table() {
+  PlanTable table = tiny_table();
+  for (PlanEntry& e : table.entries) {
+    if (e.bucket == 1 && e.precision == PrecisionClass::kStrict && e.rank == 1) {
+      e.evaluation = told("nsa/d2k3n7/bfs/c1/F*");
+    }
+  }
+  return table;
+}
+
 }  // namespace versieve::test
