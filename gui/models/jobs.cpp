@@ -1,8 +1,14 @@
 #include "gui/models/jobs.h"
 
+#include <QCoreApplication>
+#include <QRunnable>
 #include <QThread>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <utility>
 
 namespace versieve::gui {
 namespace {
@@ -13,6 +19,51 @@ constexpr int kForShortWork = 2;
 
 void wait_for_jobs() {
   job_pool().waitForDone();
+}
+
+// Qt's queues order what one thread hands to another, but ThreadSanitizer cannot look into those:
+// work would seem to race with all that it was given, and reports of that kind, once suppressed,
+// hide the races there are (tests/tsan.supp). So work and answers are handed over by means that it
+// sees, too.
+class Work : public QRunnable {
+ public:
+  explicit Work(std::function<void()> call) : call_(std::move(call)) {
+    is_whole_.store(true, std::memory_order_release);
+  }
+  void run() override {
+    if (is_whole_.load(std::memory_order_acquire)) {
+      call_();
+    }
+  }
+
+ private:
+  std::function<void()> call_;
+  std::atomic<bool> is_whole_ = false;
+};
+
+// In the order in which workers gave them.
+class Answers {
+ public:
+  void add(std::function<void()> take) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.push_back(std::move(take));
+  }
+  // REQUIRES: one that was added and not taken.
+  std::function<void()> next() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::function<void()> first = std::move(waiting_.front());
+    waiting_.pop_front();
+    return first;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::function<void()>> waiting_;
+};
+
+Answers& answers() {
+  static Answers answers;
+  return answers;
 }
 
 }  // namespace
@@ -26,6 +77,16 @@ QThreadPool& job_pool() {
   }();
   (void)is_set_up;
   return pool;
+}
+
+void run_in_pool(std::function<void()> work) {
+  job_pool().start(new Work(std::move(work)));
+}
+
+void answer_on_ui(std::function<void()> take) {
+  answers().add(std::move(take));
+  // The application outlives its pool.
+  QMetaObject::invokeMethod(qApp, [] { answers().next()(); });
 }
 
 int leave(int code) {

@@ -3,7 +3,6 @@
 // of its global pool, and a window whose painting waits for a fit stands still.
 #pragma once
 
-#include <QCoreApplication>
 #include <QObject>
 #include <QPointer>
 #include <QString>
@@ -18,6 +17,11 @@ namespace versieve::gui {
 // Ended before the application is, which waits for it.
 QThreadPool& job_pool();
 
+// On a thread of the pool; and, from there, on the UI thread once it comes to it. What was written
+// before is seen there.
+void run_in_pool(std::function<void()> work);
+void answer_on_ui(std::function<void()> take);
+
 class Job : public QObject {
  public:
   using QObject::QObject;
@@ -31,7 +35,7 @@ class Job : public QObject {
              std::function<void(const QString&)> failed) {
     const int number = ++started_;
     const QPointer<Job> self(this);
-    job_pool().start([=] {
+    run_in_pool([=] {
       std::optional<Result> result;
       QString sentence;
       try {
@@ -39,8 +43,7 @@ class Job : public QObject {
       } catch (const std::exception& error) {
         sentence = QString::fromUtf8(error.what());
       }
-      // The application outlives its pool; `self` is looked at only on its own thread.
-      QMetaObject::invokeMethod(qApp, [=] {
+      answer_on_ui([=] {  // `self` is looked at only on its own thread
         if (self.isNull() || number != self->started_) {
           return;
         }
