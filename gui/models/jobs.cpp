@@ -69,6 +69,7 @@ Answers& answers() {
 }  // namespace
 
 QThreadPool& job_pool() {
+  answers();  // outlive the pool, which waits for what is under way
   static QThreadPool pool;
   static const bool is_set_up = [] {
     pool.setMaxThreadCount(QThread::idealThreadCount() + kForShortWork);
