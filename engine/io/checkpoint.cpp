@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/io/input_file.h"
+#include "engine/io/model_folder.h"
 #include "engine/io/names.h"
 #include "engine/io/rotary_buffer.h"
 #include "engine/io/shards.h"
@@ -204,24 +204,18 @@ std::string layer_name(std::int64_t layer, const std::string& rest) {
 }
 
 Checkpoint load_target(const fs::path& folder) {
-  if (!is_folder(folder)) {
-    refuse(folder, "is not a model directory");
-  }
+  require_model_folder(folder);
   return load(folder, read_target_config(folder));
 }
 
 Checkpoint load_draft_model(const fs::path& folder, const LlmShape& target) {
-  if (!is_folder(folder)) {
-    refuse(folder, "is not a draft's model directory");
-  }
+  require_model_folder(folder, "a draft's");
   read_draft_model(folder, target);
   return load(folder, read_target_config(folder, target.max_position));
 }
 
 DraftCheckpoint load_draft(const fs::path& folder, const LlmShape& target) {
-  if (!is_folder(folder)) {
-    refuse(folder, "is not a draft's model directory");
-  }
+  require_model_folder(folder, "a draft's");
   const DraftConfig config = read_draft_config(folder, target);
   WeightFiles files = read_weights(folder);
   check_map_is_there(folder, config, files, target);

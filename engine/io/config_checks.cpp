@@ -1,6 +1,7 @@
 #include "engine/io/config_checks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -103,6 +104,53 @@ RopeScaling read_scaling(const ConfigFields& config, const ConfigFields& rope,
   return s;
 }
 
+// By which models of other code cap, scale or route what these families compute, and stored weights
+// are packed. `off`: the value that asks for nothing, as null and false do of any.
+struct ForeignKey {
+  const char* key;
+  double off;
+};
+constexpr ForeignKey kForeignKeys[] = {{"attn_logit_softcapping", 0.0},
+                                       {"final_logit_softcapping", 0.0},
+                                       {"logit_softcap", 0.0},
+                                       {"clip_qkv", 0.0},
+                                       {"attention_chunk_size", 0.0},
+                                       {"embedding_multiplier", 1.0},
+                                       {"residual_multiplier", 1.0},
+                                       {"logits_scaling", 1.0},
+                                       {"logit_scale", 1.0},
+                                       {"scale_emb", 1.0},
+                                       {"num_experts", 0.0},
+                                       {"num_local_experts", 0.0},
+                                       {"n_routed_experts", 0.0},
+                                       {"kv_lora_rank", 0.0},
+                                       {"q_lora_rank", 0.0},
+                                       {"quantization", 0.0},
+                                       {"compression_config", 0.0},
+                                       {"use_bidirectional_attention", 0.0}};
+
+// How much scores are scaled, where that is not by the width of a head.
+void check_score_scale(const ConfigFields& config, std::int64_t head_dim) {
+  const double width = static_cast<double>(head_dim);
+  constexpr double kNear = 1e-6;  // what a decimal text of it leaves
+  const auto check = [&](const char* key, double wanted) {
+    if (config.has(key) && std::abs(config.positive(key) / wanted - 1.0) > kNear) {
+      config.refuse(std::string(key) + " is " + config.value(key).dump() +
+                    ", which is not supported: scores are divided by the root of head_dim, " +
+                    std::to_string(head_dim));
+    }
+  };
+  check("query_pre_attn_scalar", width);
+  check("attention_multiplier", 1.0 / std::sqrt(width));
+}
+
+void check_activation(const ConfigFields& config, const char* key) {
+  const std::string activation = config.text_or(key, "silu");
+  if (activation != "silu" && activation != "swish") {
+    config.refuse(std::string(key) + " '" + activation + "' is not supported, only silu is");
+  }
+}
+
 }  // namespace
 
 void check_dtype(const ConfigFields& config) {
@@ -127,10 +175,20 @@ void check_unsupported(const ConfigFields& config, std::initializer_list<const c
       config.refuse_flags({flag});
     }
   }
-  const std::string activation = config.text_or("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish") {
-    config.refuse("hidden_act '" + activation + "' is not supported, only silu is");
+  check_activation(config, "hidden_act");
+}
+
+void check_foreign(const ConfigFields& config, std::int64_t head_dim) {
+  for (const ForeignKey& foreign : kForeignKeys) {
+    if (config.has(foreign.key) && config.value(foreign.key) != foreign.off) {
+      config.refuse_flags({foreign.key});
+    }
   }
+  if (!config.flag_or("is_causal", true)) {
+    config.refuse("is_causal is false, which is not supported: tokens see those before them alone");
+  }
+  check_activation(config, "hidden_activation");
+  check_score_scale(config, head_dim);
 }
 
 Rotary read_rotary(const ConfigFields& config, std::int64_t max_position, double theta_if_absent) {

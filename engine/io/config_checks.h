@@ -16,6 +16,10 @@ void check_dtype(const ConfigFields& config);
 // has.
 void check_unsupported(const ConfigFields& config, std::initializer_list<const char*> own = {});
 
+// What models of other code than these families' ask for in a target: capped or scaled logits and
+// scores, experts, packed weights, tokens that see what follows them.
+void check_foreign(const ConfigFields& config, std::int64_t head_dim);
+
 struct Rotary {
   double theta = 10000.0;
   RopeScaling scaling;

@@ -417,6 +417,7 @@ TargetConfig target_config_of(const nlohmann::json& document, const std::string&
   check_family_unsupported(config, target.family);
   check_dtype(config);
   read_family(config, positions_if_absent, target);
+  check_foreign(config, target.shape.head_dim);
   target.special = special_tokens(config, target.shape.vocab);
   return target;
 }

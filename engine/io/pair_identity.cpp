@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/io/input_file.h"
+#include "engine/io/model_folder.h"
 #include "engine/io/sha256.h"
 #include "engine/io/shards.h"
 #include "engine/io/strict_json.h"
@@ -81,9 +82,7 @@ std::string pair_name(const fs::path& folder) {
 }
 
 PairId pair_identity(const fs::path& folder) {
-  if (!is_folder(folder)) {
-    throw Error(ExitCode::kBadInput, folder.string() + " is not a model directory");
-  }
+  require_model_folder(folder);
   const std::string name = pair_name(folder);
   Sha256 all;
   for (const std::string& file : files_of(folder)) {
