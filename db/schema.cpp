@@ -75,9 +75,20 @@ Error newer(const Database& database, std::int64_t version, std::int64_t needs,
 void keep_copy(Database& database, std::int64_t version) {
   const std::string copy = database.path() + ".schema" + std::to_string(version);
   const std::string unfinished = copy + "." + std::to_string(::getpid());
-  fs::remove(unfinished);
-  Statement(database, "VACUUM INTO ?").bind(unfinished).run();
-  fs::rename(unfinished, copy);
+  std::error_code failed;
+  fs::remove(unfinished, failed);
+  try {
+    Statement(database, "VACUUM INTO ?").bind(unfinished).run();
+  } catch (...) {  // a full disk: what was begun takes place that others need
+    fs::remove(unfinished, failed);
+    throw;
+  }
+  fs::rename(unfinished, copy, failed);
+  if (failed) {
+    const std::string reason = failed.message();
+    fs::remove(unfinished, failed);
+    throw Error(ExitCode::kEnvironment, copy + " cannot be written: " + reason);
+  }
 }
 
 void record_step(Database& database, const SchemaStep& step) {

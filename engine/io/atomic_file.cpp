@@ -79,7 +79,8 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::refuse() const {
-  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + writing_error(errno));
+  throw Error(ExitCode::kEnvironment,
+              name_ + ": cannot be written: " + writing_error(target_, errno));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -143,8 +144,15 @@ int open_for_writing(const fs::path& path, int flags) {
   return descriptor;
 }
 
-std::string writing_error(int error) {
-  return error == ENXIO ? "it is a pipe, and nobody reads it" : std::strerror(error);
+std::string writing_error(const fs::path& path, int error) {
+  struct stat status = {};
+  if (error == ENXIO && ::stat(path.c_str(), &status) == 0) {
+    if (S_ISFIFO(status.st_mode)) {
+      return "it is a pipe, and nobody reads it";
+    }
+    return S_ISSOCK(status.st_mode) ? "it is a socket" : "it is a device, and none is behind it";
+  }
+  return std::strerror(error);
 }
 
 }  // namespace versieve::engine

@@ -44,6 +44,6 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 // open(2) for writing with `flags` beside. A pipe that nobody reads is no wait for a reader but an
 // error: -1, and errno says why in the words of writing_error().
 int open_for_writing(const std::filesystem::path& path, int flags);
-std::string writing_error(int error);
+std::string writing_error(const std::filesystem::path& path, int error);
 
 }  // namespace versieve::engine

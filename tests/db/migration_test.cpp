@@ -1,4 +1,5 @@
 // Old files become current ones, in one step or not at all.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +204,27 @@ TEST_CASE("a step brings an old file to the next schema, keeps its rows and a co
   }
   const std::string copy = path + ".schema" + std::to_string(schema_version());
   CHECK(Store::open(copy, OpenMode::kReadOnly).points({}).size() == kFixturePoints);
+}
+
+TEST_CASE("a copy that a full disk does not take leaves nothing behind") {
+  const TempFolder scratch;
+  const std::string path = copy_of_fixture(scratch);
+  std::signal(SIGXFSZ, SIG_IGN);
+  Database database(path, Access::kWrite);
+  rlimit old = {};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  rlimit small = old;
+  small.rlim_cur = 8192;  // a page or two of the copy
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const Error error =
+      error_of([&] { migrate(database, steps_with("ALTER TABLE point ADD COLUMN note TEXT;")); });
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  CHECK(error.code() == ExitCode::kEnvironment);
+  CHECK(is_one_sentence(error.what()));
+  CHECK(database.integer("PRAGMA user_version") == schema_version());
+  for (const fs::directory_entry& entry : fs::directory_iterator(scratch.path())) {
+    CHECK(entry.path().filename().string().find(".schema") == std::string::npos);
+  }
 }
 
 TEST_CASE("a step that fails leaves the old version intact") {

@@ -239,6 +239,10 @@ TEST_CASE("a file that cannot grow keeps its whole lines") {
 
 TEST_CASE("a full disk is said, whatever was asked for") {
   const Scene scene;
+  const fs::path out = scene.folder / "out.jsonl";
+  const std::string all = scene.generate(scene.lines(3, 5), "--out " + out.string());
+  CHECK(run_versieve(all, "trap '' XFSZ; ulimit -f 0; ").code == 4);
+  CHECK(!fs::exists(out));  // nothing was finished
   check_refused(scene.generate(scene.lines(3, 5), "--out /dev/full"), 4, "No space left on device");
 }
 

@@ -12,6 +12,9 @@
 namespace versieve::engine {
 
 FinishedLines::FinishedLines(const std::filesystem::path& path) : name_(path.string()) {
+  std::error_code ignored;
+  is_new_ = std::filesystem::symlink_status(path, ignored).type() ==
+            std::filesystem::file_type::not_found;
   descriptor_ = open_for_writing(path, O_CREAT | O_APPEND);
   struct stat status = {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
@@ -26,11 +29,15 @@ FinishedLines::FinishedLines(const std::filesystem::path& path) : name_(path.str
 FinishedLines::~FinishedLines() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
+    if (is_new_ && bytes_ == 0) {
+      ::unlink(name_.c_str());
+    }
   }
 }
 
 void FinishedLines::refuse() const {
-  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + writing_error(errno));
+  throw Error(ExitCode::kEnvironment,
+              name_ + ": cannot be written: " + writing_error(name_, errno));
 }
 
 void FinishedLines::add(const std::string& line) {

@@ -12,6 +12,7 @@ class FinishedLines {
   // Creates the file. Throws Error(kUsage) for one that is there and holds something, and
   // Error(kEnvironment) where it cannot be written, as every function does.
   explicit FinishedLines(const std::filesystem::path& path);
+  // Removes the file if it made it and no request was finished.
   ~FinishedLines();
   FinishedLines(const FinishedLines&) = delete;
   FinishedLines& operator=(const FinishedLines&) = delete;
@@ -23,6 +24,7 @@ class FinishedLines {
   [[noreturn]] void refuse() const;
 
   std::string name_;
+  bool is_new_ = false;
   int descriptor_ = -1;
   long long bytes_ = 0;  // of whole lines
 };

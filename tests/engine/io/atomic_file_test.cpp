@@ -2,7 +2,10 @@
 #include "engine/io/atomic_file.h"
 
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -111,6 +114,26 @@ TEST_CASE("a device is written directly and stays a device") {
   struct stat status = {};
   REQUIRE(::stat("/dev/full", &status) == 0);
   CHECK(S_ISCHR(status.st_mode));
+}
+
+TEST_CASE("a pipe that nobody reads and a socket are refused by what they are") {
+  const TempFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  const auto refusal = [&](const char* name) {
+    const Error error = error_of([&] { write_file_atomically(folder / name, "x"); });
+    CHECK(error.code() == ExitCode::kEnvironment);
+    return std::string(error.what());
+  };
+  CHECK(contains(refusal("pipe"), "it is a pipe, and nobody reads it"));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = folder / "socket";
+  REQUIRE(path.size() < sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  const int server = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  REQUIRE(::bind(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  CHECK(contains(refusal("socket"), "it is a socket"));
+  ::close(server);
 }
 
 TEST_CASE("a file-size limit stops a large output without a trace") {
