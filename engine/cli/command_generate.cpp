@@ -63,8 +63,9 @@ struct PlannedFor {
 
 PlannedFor use_table(const Options& options, engine::GenerateRequest& request) {
   if (!options.table) {
-    if (options.acceptance.from || options.acceptance.database) {
-      throw Error(ExitCode::kUsage, "--acceptance is of a table's tuples: give --table");
+    if (options.acceptance.any()) {
+      throw Error(ExitCode::kUsage,
+                  "--acceptance, --db, --split and --regime are of a table's tuples: give --table");
     }
     if (options.precision || options.guard || options.constants) {
       throw Error(ExitCode::kUsage,
@@ -142,11 +143,11 @@ void check_batch(const Options& options) {
                 "generate takes one prompt (--prompt-file, --prompt-tokens, --messages) or many "
                 "(--prompts), not both");
   }
-  if (options.acceptance.from || options.acceptance.database || options.guard ||
-      options.constants) {
-    throw Error(ExitCode::kUsage,
-                "--acceptance, --guard and --guard-constants are of one request at a time: a batch "
-                "follows the table's cells");
+  if (options.acceptance.any() || options.guard || options.constants) {
+    throw Error(
+        ExitCode::kUsage,
+        "--acceptance with --db, --split and --regime, --guard and --guard-constants are of "
+        "one request at a time: a batch follows the table's cells");
   }
   if (options.precision && !options.table) {
     throw Error(ExitCode::kUsage, "--class chooses from a table: give --table");

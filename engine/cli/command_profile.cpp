@@ -120,10 +120,10 @@ Work work_of(const Options& options, Backend backend) {
   work.has_pair = engine::wants_pair(work.plan) && (backend != Backend::kSimulator || names_pair ||
                                                     options.sweep == engine::kPairSweep);
   if (!work.has_pair) {
-    if (!options.model.empty() || !options.prompts.empty()) {
+    if (!options.model.empty() || !options.prompts.empty() || !options.demo.empty()) {
       throw Error(ExitCode::kUsage, "the sweep " + work.plan.name +
-                                        " measures no trained pair, for which --model and "
-                                        "--prompts are");
+                                        " measures no trained pair, for which --model, --prompts "
+                                        "and --demo are");
     }
     return work;
   }
@@ -363,6 +363,7 @@ Answer run_profile(const Options& options) {
   const bool runs_pair = work.at_hand && !simulated;
   const PairProfileOptions beside =
       runs_pair ? beside_points(options, *work.at_hand, shard) : PairProfileOptions();
+  engine::CampaignOptions campaign = campaign_of(options, work, simulated);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
@@ -387,7 +388,6 @@ Answer run_profile(const Options& options) {
     });
   }
   std::optional<StoredCampaign> stored;
-  engine::CampaignOptions campaign = campaign_of(options, work, simulated);
   campaign.on_detail = [&](const StepDetail& detail) { stored->add_detail(detail); };
   if (!points.empty()) {  // a run of nothing says nothing
     stored.emplace(store, machine.record);

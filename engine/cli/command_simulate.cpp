@@ -403,6 +403,26 @@ Answer run_check(const Options& options, const CommandContext& context) {
   return answer_of(found, options.database);
 }
 
+// An option of the other form would change nothing, and is refused.
+void check_form(const CLI::App& app, const Options& options) {
+  const auto refuse = [&](std::initializer_list<const char*> names, const std::string& why) {
+    for (const char* name : names) {
+      if (app.get_option(name)->count() > 0) {
+        throw Error(ExitCode::kUsage, std::string("simulate: ") + name + why);
+      }
+    }
+  };
+  if (options.check) {
+    refuse({"--strategy", "--model", "--context", "--rows", "--overlap", "--cache-state",
+            "--selections"},
+           " is of one case, and --check takes each point's own");
+  } else {
+    refuse({"--db", "--sweep", "--every"},
+           " is of --check, which holds a database's points "
+           "against the simulator");
+  }
+}
+
 }  // namespace
 
 Run declare_simulate(CLI::App& app, const CommandContext& context) {
@@ -435,7 +455,8 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
   app.add_option("--sweep", options->kind, "with --check: only runs of that sweep");
   app.add_option("--every", options->every, "with --check: every k-th point of a run")
       ->check(CLI::Range(1, 1 << 20));
-  return [options, &context] {
+  return [options, &app, &context] {
+    check_form(app, *options);
     if (options->check ? options->database.empty() : options->strategy.empty()) {
       throw Error(ExitCode::kUsage,
                   "simulate: name a --strategy, or --check with the --db to compare with");
@@ -443,9 +464,9 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
     if (!options->check && options->workload == kAllWorkloads) {
       throw Error(ExitCode::kUsage, "simulate: --workload all goes with --check");
     }
-    if (options->check && !options->selections.empty()) {
+    if (!options->check && !is_kernel(options->workload) && app.get_option("--rows")->count() > 0) {
       throw Error(ExitCode::kUsage,
-                  "simulate: --selections go with a --strategy, not with --check");
+                  "simulate: --rows are of a kernel alone (--workload topk, sampling or machine)");
     }
     return options->check ? run_check(*options, context) : run_one(*options);
   };

@@ -13,8 +13,9 @@ namespace {
 engine::SyntheticPlay recorded_play(const AcceptanceOptions& options, const PlanTable& table) {
   const db::Store store = db::Store::open(*options.database, db::OpenMode::kReadOnly);
   const PairId pair = acceptance_pair(table);
+  const std::string split = options.split.value_or("test");
   const auto walks = std::make_shared<const engine::Walks>(db::acceptance_points(store), pair,
-                                                           options.split, options.regime);
+                                                           split, options.regime.value_or(""));
   const auto texts = [walks](const ContextBucket& bucket, std::int64_t) {
     std::vector<engine::SyntheticText> out;
     for (const engine::ReplayRequest& request : walks->requests(bucket.low, bucket.high)) {
@@ -29,7 +30,7 @@ engine::SyntheticPlay recorded_play(const AcceptanceOptions& options, const Plan
     return out;
   };
   return {.from = engine::AcceptanceFrom::kRecorded,
-          .source = "recorded walks of " + text_of(pair) + ", " + options.split + " split",
+          .source = "recorded walks of " + text_of(pair) + ", " + split + " split",
           .texts = texts};
 }
 
@@ -50,10 +51,12 @@ std::optional<engine::SyntheticPlay> synthetic_play(const AcceptanceOptions& opt
                                                     const PlanTable& table, std::uint64_t seed) {
   const bool recorded = options.from && engine::parse_acceptance_from(*options.from) ==
                                             engine::AcceptanceFrom::kRecorded;
-  if (recorded != options.database.has_value()) {
-    throw Error(ExitCode::kUsage, recorded
-                                      ? "recorded acceptance needs a database with walks: --db FILE"
-                                      : "--db is of recorded acceptance: --acceptance recorded");
+  if (recorded && !options.database) {
+    throw Error(ExitCode::kUsage, "recorded acceptance needs a database with walks: --db FILE");
+  }
+  if (!recorded && (options.database || options.split || options.regime)) {
+    throw Error(ExitCode::kUsage,
+                "--db, --split and --regime are of recorded acceptance: --acceptance recorded");
   }
   if (!options.from) {
     return {};

@@ -12,8 +12,10 @@
 namespace versieve::cli {
 
 struct AcceptanceOptions {
-  std::optional<std::string> from, database;
-  std::string split = "test", regime;
+  std::optional<std::string> from, database, split, regime;
+
+  // Whether any of them was given.
+  bool any() const { return from || database || split || regime; }
 };
 
 // `who`: before each option's text.

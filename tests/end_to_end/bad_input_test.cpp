@@ -88,6 +88,28 @@ TEST_CASE("the scene itself runs") {
   CHECK(nlohmann::json::parse(result.out).at("identical_to_ar").is_null());
 }
 
+TEST_CASE("an option that would change nothing is refused") {
+  const Scene scene;
+  for (const char* option : {"--db x.db", "--split test", "--regime code", "--acceptance law"}) {
+    check_refused(scene.generate() + " " + option, 2, "give --table");
+  }
+  const std::string one = "simulate --hardware h100-sxm --strategy nsa/ar --context 1024";
+  for (const char* option : {"--db x.db", "--sweep survey", "--every 3"}) {
+    check_refused(one + " " + option, 2, "is of --check");
+  }
+  check_refused(one + " --rows 5", 2, "--rows are of a kernel alone");
+  const std::string check = "simulate --check --db x.db ";
+  for (const char* option : {"--strategy nsa/ar", "--model nsa-1b", "--context 1024", "--rows 1",
+                             "--overlap 0.5", "--cache-state warm", "--selections x.db"}) {
+    check_refused(check + option, 2, "--check takes each point's own");
+  }
+  const std::string database = (scene.folder / "points.db").string();
+  const std::string sweep = "profile --backend sim --sweep survey --db " + database;
+  check_refused(sweep + " --demo x", 2, "measures no trained pair");
+  check_refused(sweep + " --selections " + (scene.folder / "none").string(), 3, "does not exist");
+  CHECK(!fs::exists(database));
+}
+
 TEST_CASE("truncated weights are bad input") {
   const Scene scene;
   const fs::path weights = scene.weights();
