@@ -62,6 +62,8 @@ Error error_for(int code, const std::string& path, const std::string& message) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {ExitCode::kEnvironment, path + " is locked by another process"};
+    case SQLITE_NOMEM:
+      return {ExitCode::kEnvironment, "out of memory for " + path};
     case SQLITE_IOERR:
       return {ExitCode::kEnvironment, "reading or writing " + path + " failed: " + message};
     default:

@@ -155,6 +155,25 @@ TEST_CASE("an empty name is refused, and a name that SQLite reads otherwise is a
   fs::current_path(before);
 }
 
+TEST_CASE("memory that ends is no fault of the file") {
+  const TempFolder scratch;
+  const std::string path = make_database(scratch, "a.db", 2);
+  const pid_t child = ::fork();
+  if (child == 0) {  // the limit is the whole program's, and stays
+    const std::unique_ptr<Database> database = open_for_reading(path);
+    const Error error = error_of([&] {
+      database->execute("PRAGMA hard_heap_limit = 1");
+      database->text("SELECT hex(zeroblob(1000000)) FROM sqlite_master");
+    });
+    const bool right = error.code() == ExitCode::kEnvironment &&
+                       std::string(error.what()) == "out of memory for " + path;
+    ::_exit(right ? 0 : 2);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+}
+
 TEST_CASE("a read-only folder can be read from and is exit code 4 for writers") {
   const TempFolder scratch;
   const std::string path = make_database(scratch, "a.db", 2);
