@@ -172,7 +172,81 @@ std::vector<std::string> named_by(const std::string& file, const std::string& te
   return fs::path(file).extension() == ".md" ? named_by_page(text) : named_by_comments(text);
 }
 
+// A heading's anchor as GitHub makes it, its ASCII alone: lower case, marks left out, spaces as
+// hyphens.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (c == ' ') {
+      anchor += '-';
+    } else if (std::isalnum(byte) != 0 || c == '-' || c == '_') {
+      anchor += static_cast<char>(std::tolower(byte));
+    }
+  }
+  return anchor;
+}
+
+std::set<std::string> anchors_of(const std::string& page) {
+  std::set<std::string> anchors;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t heading = line.find_first_not_of('#');
+    if (heading > 0 && heading != std::string::npos && line[heading] == ' ') {
+      anchors.insert(anchor_of(line.substr(heading + 1)));
+    }
+  }
+  return anchors;
+}
+
+// Links of a page to sections that are not there. `text_at`: a page by its path from the root.
+template <class TextAt>
+std::vector<std::string> lost_anchors(const std::string& file, const std::string& text,
+                                      const TextAt& text_at) {
+  std::vector<std::string> lost;
+  for (std::size_t link = text.find("]("); link != std::string::npos;
+       link = text.find("](", link + 2)) {
+    const std::string target = text.substr(link + 2, text.find(')', link) - link - 2);
+    const std::size_t hash = target.find('#');
+    if (hash == std::string::npos || target.find("://") != std::string::npos) {
+      continue;
+    }
+    const fs::path beside = fs::path(file).parent_path() / target.substr(0, hash);
+    const std::string page = hash == 0 ? file : beside.lexically_normal().generic_string();
+    if (anchors_of(text_at(page)).count(anchor_of(target.substr(hash + 1))) == 0) {
+      lost.push_back(target);
+    }
+  }
+  return lost;
+}
+
 }  // namespace
+
+TEST_CASE("a link to a section leads to a heading of that page") {
+  const auto text_at = [](const std::string& page) {
+    return text_of(fs::path(VERSIEVE_SOURCE_DIR) / page);
+  };
+  for (const std::string& file : project().paths) {
+    if (fs::path(file).extension() == ".md") {
+      for (const std::string& target : lost_anchors(file, text_at(file), text_at)) {
+        FAIL_CHECK(file << " links to " << target << ", where no such heading is");
+      }
+    }
+  }
+  const auto planted = [](const std::string& page) {
+    return std::string(page == "a/b.md" ? "# One `two`, three\n## 4–5 µs\n#none\n" : "");
+  };
+  const auto lost = [&](const std::string& link) {
+    return lost_anchors("a/c.md", "see [it](" + link + ")", planted).size();
+  };
+  CHECK(lost("b.md#one-two-three") == 0);
+  CHECK(lost("../a/b.md#45-µs") == 0);
+  CHECK(lost("b.md#none") == 1);
+  CHECK(lost("b.md#two") == 1);
+  CHECK(lost("d.md#one-two-three") == 1);
+  CHECK(lost("#here") == 1);
+  CHECK(lost("https://example.org/x#y") == 0);
+}
 
 TEST_CASE("a page and a comment name only files that exist") {
   const Tree tree = project();
