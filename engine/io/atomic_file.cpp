@@ -116,7 +116,8 @@ void AtomicFile::commit() {
 }
 
 void require_writable(const fs::path& path) {
-  if (!path.empty() && !is_special(path)) {
+  std::error_code ignored;
+  if (!path.empty() && (!is_special(path) || fs::is_directory(path, ignored))) {
     AtomicFile{path};
   }
 }

@@ -53,6 +53,7 @@ TEST_CASE("whether a file can be written is found out without a trace") {
   engine::require_writable("/dev/null");
   CHECK(fs::is_empty(folder.path()));
   CHECK_THROWS_AS(engine::require_writable(folder / "none" / "new"), Error);
+  CHECK_THROWS_AS(engine::require_writable(folder.path()), Error);
 }
 
 TEST_CASE("a committed file has its text and leaves nothing beside it") {
