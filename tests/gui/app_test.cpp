@@ -26,6 +26,7 @@
 #include "gui/views/theme.h"
 #include "gui/window.h"
 #include "model/words/error.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -577,5 +578,5 @@ class AppTest : public QObject {
   }
 };
 
-QTEST_MAIN(AppTest)
+VERSIEVE_GUI_TEST(AppTest)
 #include "app_test.moc"

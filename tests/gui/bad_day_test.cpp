@@ -22,6 +22,7 @@
 #include "gui/views/view_saver.h"
 #include "model/words/error.h"
 #include "tests/gui/many_points.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -215,5 +216,5 @@ class BadDayTest : public QObject {
   }
 };
 
-QTEST_MAIN(BadDayTest)
+VERSIEVE_GUI_TEST(BadDayTest)
 #include "bad_day_test.moc"

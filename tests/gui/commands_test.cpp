@@ -19,6 +19,7 @@
 #include "gui/views/command_palette.h"
 #include "gui/views/theme.h"
 #include "tests/gui/many_points.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -248,5 +249,5 @@ class CommandsTest : public QObject {
   }
 };
 
-QTEST_MAIN(CommandsTest)
+VERSIEVE_GUI_TEST(CommandsTest)
 #include "commands_test.moc"

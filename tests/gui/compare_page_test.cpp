@@ -21,6 +21,7 @@
 #include "gui/views/number_knob.h"
 #include "gui/views/ratio_plot.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 #include "tests/support/tiny_table.h"
@@ -256,5 +257,5 @@ class ComparePageTest : public QObject {
   }
 };
 
-QTEST_MAIN(ComparePageTest)
+VERSIEVE_GUI_TEST(ComparePageTest)
 #include "compare_page_test.moc"

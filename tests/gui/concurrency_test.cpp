@@ -21,6 +21,7 @@
 #include "gui/views/switch_plot.h"
 #include "gui/views/theme.h"
 #include "tests/gui/run_command.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -265,5 +266,5 @@ class ConcurrencyTest : public QObject {
   }
 };
 
-QTEST_MAIN(ConcurrencyTest)
+VERSIEVE_GUI_TEST(ConcurrencyTest)
 #include "concurrency_test.moc"

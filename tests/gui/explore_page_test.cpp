@@ -25,6 +25,7 @@
 #include "gui/views/theme.h"
 #include "tests/gui/golden.h"
 #include "tests/gui/many_points.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -439,5 +440,5 @@ class ExplorePageTest : public QObject {
   }
 };
 
-QTEST_MAIN(ExplorePageTest)
+VERSIEVE_GUI_TEST(ExplorePageTest)
 #include "explore_page_test.moc"

@@ -12,6 +12,7 @@
 #include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/views/theme.h"
 #include "tests/gui/golden.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -101,5 +102,5 @@ class GoldenTest : public QObject {
   }
 };
 
-QTEST_MAIN(GoldenTest)
+VERSIEVE_GUI_TEST(GoldenTest)
 #include "golden_test.moc"

@@ -23,6 +23,7 @@
 #include "gui/views/table_columns.h"
 #include "gui/views/theme.h"
 #include "model/words/error.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -264,5 +265,5 @@ class HistoryTest : public QObject {
   }
 };
 
-QTEST_MAIN(HistoryTest)
+VERSIEVE_GUI_TEST(HistoryTest)
 #include "history_test.moc"

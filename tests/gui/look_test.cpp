@@ -24,6 +24,7 @@
 #include "gui/views/contrast.h"
 #include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -400,5 +401,5 @@ class LookTest : public QObject {
   }
 };
 
-QTEST_MAIN(LookTest)
+VERSIEVE_GUI_TEST(LookTest)
 #include "look_test.moc"

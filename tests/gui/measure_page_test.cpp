@@ -15,6 +15,7 @@
 #include "gui/pages/measure/measure_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -211,5 +212,5 @@ class MeasurePageTest : public QObject {
   }
 };
 
-QTEST_MAIN(MeasurePageTest)
+VERSIEVE_GUI_TEST(MeasurePageTest)
 #include "measure_page_test.moc"

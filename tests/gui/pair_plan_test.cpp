@@ -19,6 +19,7 @@
 #include "gui/views/scope_knobs.h"
 #include "gui/views/theme.h"
 #include "tests/gui/run_command.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 #include "tests/support/tiny_model.h"
 
@@ -278,5 +279,5 @@ class PairPlanTest : public QObject {
   }
 };
 
-QTEST_MAIN(PairPlanTest)
+VERSIEVE_GUI_TEST(PairPlanTest)
 #include "pair_plan_test.moc"

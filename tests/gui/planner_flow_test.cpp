@@ -21,6 +21,7 @@
 #include "gui/models/numbers.h"
 #include "gui/pages/planner_page.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -227,5 +228,5 @@ class PlannerFlowTest : public QObject {
   }
 };
 
-QTEST_MAIN(PlannerFlowTest)
+VERSIEVE_GUI_TEST(PlannerFlowTest)
 #include "planner_flow_test.moc"

@@ -38,6 +38,7 @@
 #include "gui/pages/validation_page.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 #include "tests/support/sanitized.h"
@@ -857,5 +858,5 @@ class PlannerPageTest : public QObject {
   }
 };
 
-QTEST_MAIN(PlannerPageTest)
+VERSIEVE_GUI_TEST(PlannerPageTest)
 #include "planner_page_test.moc"

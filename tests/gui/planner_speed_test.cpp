@@ -13,6 +13,7 @@
 #include "gui/views/theme.h"
 #include "model/plan/strategy_space.h"
 #include "tests/gui/budget.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -133,5 +134,5 @@ class PlannerSpeedTest : public QObject {
   }
 };
 
-QTEST_MAIN(PlannerSpeedTest)
+VERSIEVE_GUI_TEST(PlannerSpeedTest)
 #include "planner_speed_test.moc"

@@ -21,6 +21,7 @@
 #include "gui/pages/points_page.h"
 #include "gui/views/table.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -237,5 +238,5 @@ class PointsPageTest : public QObject {
   }
 };
 
-QTEST_MAIN(PointsPageTest)
+VERSIEVE_GUI_TEST(PointsPageTest)
 #include "points_page_test.moc"

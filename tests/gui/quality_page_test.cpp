@@ -14,6 +14,7 @@
 #include "gui/views/elided_text.h"
 #include "gui/views/theme.h"
 #include "tests/gui/run_command.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -169,5 +170,5 @@ class QualityPageTest : public QObject {
   }
 };
 
-QTEST_MAIN(QualityPageTest)
+VERSIEVE_GUI_TEST(QualityPageTest)
 #include "quality_page_test.moc"

@@ -16,6 +16,7 @@
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -211,5 +212,5 @@ class ReplayPageTest : public QObject {
   }
 };
 
-QTEST_MAIN(ReplayPageTest)
+VERSIEVE_GUI_TEST(ReplayPageTest)
 #include "replay_page_test.moc"

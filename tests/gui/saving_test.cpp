@@ -26,6 +26,7 @@
 #include "gui/views/saved_view.h"
 #include "gui/views/theme.h"
 #include "gui/views/view_saver.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -174,5 +175,5 @@ class SavingTest : public QObject {
   }
 };
 
-QTEST_MAIN(SavingTest)
+VERSIEVE_GUI_TEST(SavingTest)
 #include "saving_test.moc"

@@ -19,6 +19,7 @@
 #include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/views/theme.h"
 #include "model/plan/tuple_pricer.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -299,5 +300,5 @@ class SensitivityPageTest : public QObject {
   }
 };
 
-QTEST_MAIN(SensitivityPageTest)
+VERSIEVE_GUI_TEST(SensitivityPageTest)
 #include "sensitivity_page_test.moc"

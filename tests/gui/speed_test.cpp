@@ -15,6 +15,7 @@
 #include "gui/views/theme.h"
 #include "tests/gui/budget.h"
 #include "tests/gui/many_points.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -217,5 +218,5 @@ class SpeedTest : public QObject {
   }
 };
 
-QTEST_MAIN(SpeedTest)
+VERSIEVE_GUI_TEST(SpeedTest)
 #include "speed_test.moc"

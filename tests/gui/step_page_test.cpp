@@ -14,6 +14,7 @@
 #include "gui/pages/step/step_page.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -161,5 +162,5 @@ class StepPageTest : public QObject {
   }
 };
 
-QTEST_MAIN(StepPageTest)
+VERSIEVE_GUI_TEST(StepPageTest)
 #include "step_page_test.moc"

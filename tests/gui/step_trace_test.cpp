@@ -17,6 +17,7 @@
 #include "gui/views/view_saver.h"
 #include "tests/db/sample_points.h"
 #include "tests/gui/golden.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
 #include "tests/gui/window_case.h"
 
@@ -352,5 +353,5 @@ class StepTraceTest : public QObject {
   }
 };
 
-QTEST_MAIN(StepTraceTest)
+VERSIEVE_GUI_TEST(StepTraceTest)
 #include "step_trace_test.moc"

@@ -14,6 +14,7 @@
 #include "gui/views/decimal_cells.h"
 #include "gui/views/table.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -138,5 +139,5 @@ class TableColumnsTest : public QObject {
   }
 };
 
-QTEST_MAIN(TableColumnsTest)
+VERSIEVE_GUI_TEST(TableColumnsTest)
 #include "table_columns_test.moc"

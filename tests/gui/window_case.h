@@ -44,7 +44,13 @@ inline void write_synthetic_campaign(const QString& path, bool with_systems) {
 inline bool copy_shipped(const QString& name, const QTemporaryDir& folder) {
   const QString shipped = VERSIEVE_SOURCE_DIR "/db/measured/" + name;
   QFile::copy(shipped + ".fit", folder.filePath(name + ".fit"));  // one is made where there is none
-  return QFile::copy(shipped, folder.filePath(name));
+  QFile file(shipped);
+  const bool is_copied = file.copy(folder.filePath(name));
+  if (!is_copied) {
+    qWarning("%s is not copied to %s: %s", qPrintable(shipped), qPrintable(folder.path()),
+             qPrintable(file.errorString()));
+  }
+  return is_copied;
 }
 
 inline bool open(Window& window, const QString& path) {
