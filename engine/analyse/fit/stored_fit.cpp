@@ -221,6 +221,12 @@ fs::path cache_folder() {
   return home != nullptr && *home == '/' ? fs::path(home) / ".cache" / "versieve" : fs::path();
 }
 
+// Where files are a package's: what a program leaves there stays when the package goes.
+bool is_packaged(const fs::path& database) {
+  std::error_code failed;
+  return fs::weakly_canonical(database, failed).string().starts_with("/usr/");
+}
+
 }  // namespace
 
 std::uint64_t fit_key(const FitInputs& inputs, const FitOptions& options) {
@@ -268,7 +274,11 @@ std::optional<FitReport> find_fit(const fs::path& database, std::uint64_t key) {
 
 void keep_fit(const fs::path& database, std::uint64_t key, const FitReport& report) {
   const std::string bytes = bytes_of(report);
+  const bool beside = !is_packaged(database);
   for (const fs::path& path : fit_files(database)) {
+    if (!beside && path.parent_path() != cache_folder()) {
+      continue;
+    }
     try {
       if (path.parent_path() == cache_folder()) {
         std::error_code exists;

@@ -30,7 +30,7 @@ struct FitInputs {
 std::uint64_t fit_key(const FitInputs& inputs, const FitOptions& options);
 
 // Where fits of a database are looked for, first to last, and kept: in the first that can be
-// written.
+// written; of a database below /usr, where files are a package's, not beside it.
 std::vector<std::filesystem::path> fit_files(const std::filesystem::path& database);
 
 std::optional<FitReport> find_fit(const std::filesystem::path& database, std::uint64_t key);

@@ -28,10 +28,14 @@ constexpr FitOptions kQuick = {.leave_out_regimes = false};
 // The user's cache directory is the test's own while this lives.
 class CacheFolder {
  public:
-  explicit CacheFolder(const std::filesystem::path& folder) {
+  explicit CacheFolder(const std::filesystem::path& folder)
+      : before_(::getenv("XDG_CACHE_HOME")) {  // which every test program has
     ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
   }
-  ~CacheFolder() { ::unsetenv("XDG_CACHE_HOME"); }
+  ~CacheFolder() { ::setenv("XDG_CACHE_HOME", before_.c_str(), 1); }
+
+ private:
+  std::string before_;
 };
 
 const std::vector<PointMeasurement>& points() {
@@ -172,6 +176,19 @@ TEST_CASE("where the database's folder takes no file a fit is kept in the user's
     CHECK_NOTHROW(keep_fit(database, 2, marked(0.2)));
     CHECK(!find_fit(database, 2));
   }
+}
+
+TEST_CASE("a fit of a packaged database is kept for the user, not among the package's files") {
+  const test::TempFolder folder;
+  const CacheFolder cache(folder / "cache");
+  const std::filesystem::path database = "/usr/share/versieve-stored-fit-test.db";
+  keep_fit(database, 1, marked(0.1));
+  const std::filesystem::path beside = fit_files(database).front();
+  CHECK(!std::filesystem::exists(beside));  // which root could write
+  std::error_code ignored;
+  std::filesystem::remove(beside, ignored);
+  REQUIRE(find_fit(database, 1));
+  CHECK(find_fit(database, 1)->holdout == 0.1);
 }
 
 TEST_CASE("the same question is answered by the kept fit, unless a fresh one is wanted") {
