@@ -24,16 +24,17 @@ std::string server_log(double length_one, double step_ms_one, double grows) {
       const double length = length_one > 0.0 ? length_one + 0.05 * (line % 3 - 1) : 1.0;
       const double step_ms = step_ms_one + grows * requests + 0.02 * (line % 5 - 2);
       char text[512];
-      std::snprintf(
-          text, sizeof text,
-          "[2026-11-20 10:%02d:%02d TP0] Decode batch, #running-req: %d, #token: %d, "
-          "token usage: 0.10, %scuda graph: True, gen throughput (token/s): %.2f, "
-          "#queue-req: 0, \n",
-          requests % 60, line, requests, 3000 * requests,
-          length_one > 0.0
-              ? ("accept len: " + std::to_string(length) + ", accept rate: 0.50, ").c_str()
-              : "",
-          1e3 * requests * length / step_ms);
+      std::snprintf(text, sizeof text,
+                    "[2026-11-20 10:%02d:%02d TP0] Decode batch, #running-req: %d, #token: %d, "
+                    "token usage: 0.10, %scuda graph: True, gen throughput (token/s): %.2f, "
+                    "#queue-req: 0, \n",
+                    requests % 60, line, requests, 3000 * requests,
+                    length_one > 0.0
+                        ? ("accept len: " + std::to_string(length) +
+                           ", accept rate: " + std::to_string((length - 1.0) / 3.0) + ", ")
+                              .c_str()
+                        : "",
+                    1e3 * requests * length / step_ms);
       out += text;
     }
   }

@@ -37,6 +37,8 @@ ImportedPoints read_sglang(const ImportText& input) {
       return read_sglang_log(input);
     case RecordKind::kSglangRequests:
       return read_sglang_requests(input);
+    case RecordKind::kSglangPage:
+      return read_sglang_counters(input);
     default:
       return read_sglang_bench(input);
   }
@@ -50,15 +52,22 @@ ImportedPoints read_vllm(const ImportText& input) {
       return read_vllm_bench(input);
     case RecordKind::kVllmRequests:
       return read_vllm_requests(input);
+    case RecordKind::kAiperfSummary:
+      return read_aiperf_summary(input);
     default:
       return read_vllm_counters(input);
   }
 }
 
+ImportedPoints read_trtllm(const ImportText& input) {
+  return record_kind(input.text) == RecordKind::kTrtllmResponses ? read_trtllm_responses(input)
+                                                                 : read_trtllm_iterations(input);
+}
+
 constexpr std::array<Format, 6> kFormats = {{{"csv", read_step_log, true, {}},
                                              {"sglang", read_sglang, false, kSglangContext},
                                              {"vllm", read_vllm, false, {}},
-                                             {"trtllm", read_trtllm_iterations, false, {}},
+                                             {"trtllm", read_trtllm, false, {}},
                                              {"profile", read_speculation_profile, false, {}},
                                              {"sequoia", read_sequoia_vector, false, {}}}};
 
@@ -118,10 +127,11 @@ DraftChoice draft_of(const std::string& text) {
 // Records of a server without speculation that have its times.
 void check_plain(const std::string& file, RecordKind kind) {
   if (kind != RecordKind::kSglangLog && kind != RecordKind::kSglangServing &&
-      kind != RecordKind::kVllmLog && kind != RecordKind::kVllmBench) {
+      kind != RecordKind::kVllmLog && kind != RecordKind::kVllmBench &&
+      kind != RecordKind::kAiperfSummary) {
     throw Error(ExitCode::kUsage,
                 "--draft ar takes the times of a server without speculation, which logs of SGLang "
-                "and vLLM and results of bench_serving and `vllm bench serve` have: " +
+                "and vLLM and results of bench_serving, `vllm bench serve` and AIPerf have: " +
                     file + " is none of them");
   }
 }
@@ -146,8 +156,9 @@ void check_request(const ImportRequest& request, const Format& format) {
                 "--steps is how many steps a vector of Sequoia rests on, 1 to 10^12: every other "
                 "format counts its own");
   }
-  if (!request.before.empty() && request.format != "vllm") {
-    throw Error(ExitCode::kUsage, "--before is an earlier /metrics page of vLLM: --format vllm");
+  if (!request.before.empty() && request.format != "vllm" && request.format != "sglang") {
+    throw Error(ExitCode::kUsage,
+                "--before is an earlier /metrics page of vLLM or SGLang: --format vllm or sglang");
   }
 }
 

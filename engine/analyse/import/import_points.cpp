@@ -140,6 +140,12 @@ std::int64_t requests_range_low(std::int64_t end) {
   return end <= 2 ? end : end / 2 + 1;
 }
 
+void add_remark(ImportedPoints& to, std::string remark) {
+  if (std::find(to.remarks.begin(), to.remarks.end(), remark) == to.remarks.end()) {
+    to.remarks.push_back(std::move(remark));
+  }
+}
+
 void add_points(ImportedPoints& to, ImportedPoints from) {
   std::move(from.points.begin(), from.points.end(), std::back_inserter(to.points));
   to.rows_taken += from.rows_taken;
@@ -147,9 +153,7 @@ void add_points(ImportedPoints& to, ImportedPoints from) {
     to.left_out[reason] += rows;
   }
   for (std::string& remark : from.remarks) {
-    if (std::find(to.remarks.begin(), to.remarks.end(), remark) == to.remarks.end()) {
-      to.remarks.push_back(std::move(remark));
-    }
+    add_remark(to, std::move(remark));
   }
 }
 

@@ -45,11 +45,14 @@ ImportedPoints read_sglang_bench(const ImportText& input);         // sglang
 ImportedPoints read_sglang_serving(const ImportText& input);       //
 ImportedPoints read_sglang_log(const ImportText& input);           //
 ImportedPoints read_sglang_requests(const ImportText& input);      //
+ImportedPoints read_sglang_counters(const ImportText& input);      //
 ImportedPoints read_vllm_counters(const ImportText& input);        // vllm
 ImportedPoints read_vllm_log(const ImportText& input);             //
 ImportedPoints read_vllm_bench(const ImportText& input);           //
 ImportedPoints read_vllm_requests(const ImportText& input);        //
+ImportedPoints read_aiperf_summary(const ImportText& input);       //
 ImportedPoints read_trtllm_iterations(const ImportText& input);    // trtllm
+ImportedPoints read_trtllm_responses(const ImportText& input);     //
 ImportedPoints read_speculation_profile(const ImportText& input);  // profile
 ImportedPoints read_sequoia_vector(const ImportText& input);       // sequoia
 
@@ -83,6 +86,7 @@ void set_concurrency(PointMeasurement& point, std::int64_t low, std::int64_t hig
 // range of so many, and the fewest of a range.
 std::int64_t requests_range_end(std::int64_t requests);
 std::int64_t requests_range_low(std::int64_t end);
+void add_remark(ImportedPoints& to, std::string remark);  // once
 // Takes over points, rows, remarks (each once) and what was left out.
 void add_points(ImportedPoints& to, ImportedPoints from);
 

@@ -15,21 +15,25 @@ struct Known {
   const char* advice;  // where none does
 };
 
-constexpr std::array<Known, 17> kKnown = {{
+constexpr std::array<Known, 20> kKnown = {{
     {RecordKind::kStepLog, "a log of steps in this project's own columns", "csv", ""},
     {RecordKind::kVllmPage, "a /metrics page of vLLM", "vllm", ""},
     {RecordKind::kVllmLog, "a log of a vLLM server", "vllm", ""},
     {RecordKind::kVllmBench, "a result of `vllm bench serve`", "vllm", ""},
     {RecordKind::kVllmRequests, "responses with vLLM's metrics.speculative_decoding", "vllm", ""},
+    {RecordKind::kVllmDiffusion, "of a vLLM server of a diffusion model", nullptr,
+     "whose counts are of denoising steps: it verifies no draft, so nothing here is of "
+     "speculation"},
+    {RecordKind::kAiperfSummary, "a summary of AIPerf", "vllm", ""},
     {RecordKind::kSglangBench, "a result of SGLang's bench_speculative", "sglang", ""},
     {RecordKind::kSglangServing, "a result of SGLang's bench_serving", "sglang", ""},
     {RecordKind::kSglangLog, "a log of an SGLang server", "sglang", ""},
     {RecordKind::kSglangRequests, "responses with SGLang's spec_correct_drafts_histogram", "sglang",
      ""},
-    {RecordKind::kSglangPage, "a /metrics page of SGLang", nullptr,
-     "whose sglang:spec_accept_length is of the last moments alone, without a count of steps; give "
-     "the server's log (its 'Decode batch' lines) or a result of bench_serving"},
+    {RecordKind::kSglangPage, "a /metrics page of SGLang", "sglang", ""},
     {RecordKind::kTrtllmIterations, "iteration statistics of TensorRT-LLM", "trtllm", ""},
+    {RecordKind::kTrtllmResponses, "responses with TensorRT-LLM's speculative_decoding", "trtllm",
+     ""},
     {RecordKind::kTrtllmPage, "a Prometheus page of TensorRT-LLM", nullptr,
      "which counts draft tokens but no steps; give the iteration statistics "
      "(enable_iter_perf_stats: "
@@ -63,11 +67,15 @@ RecordKind json_kind(std::string_view text) {
     const char* text;
     RecordKind kind;
   };
-  constexpr std::array<Mark, 13> kMarks = {
+  constexpr std::array<Mark, 17> kMarks = {
       {{"\"conditional_accept_rates\"", RecordKind::kSpeculationProfile},
        {"\"marginal_accept_rates\"", RecordKind::kSpeculationProfile},
+       {"\"pooled_spec_decode_acceptance_histogram\"", RecordKind::kAiperfSummary},
+       {"\"total_accepted_draft_tokens\"", RecordKind::kTrtllmResponses},
        {"\"acceptance_histogram\"", RecordKind::kVllmRequests},
+       {"\"aiperf_version\"", RecordKind::kAiperfSummary},
        {"\"spec_correct_drafts_histogram\"", RecordKind::kSglangRequests},
+       {"\"diffusion_denoising_steps\"", RecordKind::kVllmDiffusion},
        {"\"spec_decode_", RecordKind::kVllmBench},
        {"\"endpoint_type\"", RecordKind::kVllmBench},
        {"\"specDecodingStats\"", RecordKind::kTrtllmIterations},
@@ -90,15 +98,19 @@ RecordKind text_kind(std::string_view text) {
     const char* text;
     RecordKind kind;
   };
-  constexpr std::array<Mark, 9> kMarks = {
+  constexpr std::array<Mark, 13> kMarks = {
       {{"SpecDecoding metrics:", RecordKind::kVllmLog},
        {"Speculative metrics:", RecordKind::kVllmLog},
        {"Decode batch", RecordKind::kSglangLog},
        {" Serving Benchmark Result ", RecordKind::kServingSummary},
        {"vllm:spec_decode_", RecordKind::kVllmPage},
        {"vllm_spec_decode_", RecordKind::kVllmPage},
+       {"DiffusionDecoding metrics:", RecordKind::kVllmDiffusion},
+       {"vllm:diffusion_", RecordKind::kVllmDiffusion},
+       {"vllm_diffusion_", RecordKind::kVllmDiffusion},
        {"Avg generation throughput:", RecordKind::kVllmLog},
        {"sglang:", RecordKind::kSglangPage},
+       {"sglang_spec_verify_calls", RecordKind::kSglangPage},
        {"trtllm_", RecordKind::kTrtllmPage}}};
   for (const Mark& mark : kMarks) {
     if (holds(text, mark.text)) {

@@ -2,12 +2,15 @@
 // last steps of all requests that ran, and of the tokens that they gave a second. After SGLang
 // 0.5.23's metrics_reporter: gen throughput is tokens over the time since the line before, so
 // what a step took is requests x accept len / gen throughput, with prefills in between counted in.
-// README.md says which words are read.
+// A server that adapts its drafts (speculative_adaptive) does not say which one a line is of, and
+// "cap len" is how many tokens of a draft it verified in the mean, the root counted. README.md says
+// which words are read.
 #include <algorithm>
 #include <cmath>
 
 #include "engine/analyse/import/import_points.h"
 #include "engine/analyse/import/text_lines.h"
+#include "engine/io/formatted.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -16,7 +19,22 @@ namespace {
 constexpr std::int64_t kMaxRequests = 1 << 20;
 constexpr std::int64_t kMaxSetting = 1024;
 constexpr double kMaxTokens = 1e12;
+constexpr const char* kAdapted = "Adaptive spec params updated:";
 constexpr std::int64_t kUsualInterval = 40;  // decode_log_interval: batches a line
+constexpr double kHalfDigit = 0.006;         // of lengths and rates, which have two digits
+constexpr double kWholeCap = 0.99;
+
+// Does the rate follow from the length for this draft? Drafted tokens that were right over those
+// drafted (0.5.23); before, all tokens over those verified; over its levels in either.
+bool follows(double rate, double length, const DraftChoice& draft) {
+  const double nodes = static_cast<double>(draft.nodes);
+  const double levels = static_cast<double>(draft.levels());
+  const double forms[][2] = {
+      {length - 1.0, nodes - 1.0}, {length, nodes}, {length - 1.0, levels}, {length, levels}};
+  return std::any_of(std::begin(forms), std::end(forms), [rate](const double(&form)[2]) {
+    return std::abs(rate - form[0] / form[1]) <= kHalfDigit + kHalfDigit / form[1];
+  });
+}
 
 // As the line of the server's arguments writes it: name=5, or name='5'.
 std::optional<std::int64_t> setting(const LinePlace& place, const std::string& line,
@@ -33,6 +51,7 @@ std::optional<std::int64_t> setting(const LinePlace& place, const std::string& l
 struct Lines {
   double steps = 0.0, tokens = 0.0;              // of all requests
   double context = 0.0, context_requests = 0.0;  // tokens in the cache, and of how many requests
+  double caps = 0.0, capped = 0.0;               // tokens verified a step, of requests so far
   std::vector<double> step_ns;
 };
 
@@ -63,10 +82,12 @@ class DecodeLog {
     }
     checked(place, "accept len", tokens, 1.0, 1e6);
     longest_ = std::max(longest_, tokens);
+    take_rate(place, line, tokens);
     Lines& lines = groups_[requests_range_end(requests)];
     lines.steps += static_cast<double>(requests);
     lines.tokens += tokens * static_cast<double>(requests);
     add_context(place, line, requests, lines);
+    add_cap(place, line, requests, lines);
     add_time(place, line, static_cast<double>(requests) * tokens, lines);
     rows_ += 1;
   }
@@ -90,18 +111,26 @@ class DecodeLog {
     const Strategy strategy = strategy_of(place, input.attention, *draft_);
     check_length(place, "accept len", *draft_, longest_);
     ImportedPoints out{.rows_taken = rows_};
+    if (const std::string remark = rates_remark(place); !remark.empty()) {
+      out.remarks.push_back(remark);
+    }
     for (const auto& [end, lines] : groups_) {
       add_points_of(strategy, input, end, lines, out);
     }
-    if (out.points.empty()) {
+    if (out.points.empty()) {  // of a plain server
       refuse("has no 'gen throughput' beside its requests, so no step was timed");
     }
     if (idle_ > 0) {
       out.left_out["lines of an idle server"] = idle_;
     }
-    out.remarks = {
-        "a step took requests x accept len / gen throughput, which counts prefills in "
-        "between: the median of the lines is the one to trust"};
+    if (adaptive_) {
+      out.left_out["times of drafts whose length no line says"] = rows_;
+    }
+    if (!adaptive_) {
+      out.remarks.push_back(
+          "a step took requests x accept len / gen throughput, which counts prefills in "
+          "between: the median of the lines is the one to trust");
+    }
     if (!plain_) {
       out.remarks.insert(
           out.remarks.begin(),
@@ -122,6 +151,62 @@ class DecodeLog {
     keep(topk_, "speculative_eagle_topk");
     keep(tokens_, "speculative_num_draft_tokens");
     keep(interval_, "decode_log_interval");
+    adaptive_ = adaptive_ || line.find("speculative_adaptive=True") != std::string::npos ||
+                line.find(kAdapted) != std::string::npos;
+  }
+  void take_rate(const LinePlace& place, const std::string& line, double tokens) {
+    if (const std::optional<std::string> rate = value_after(line, "accept rate:")) {
+      rates_.push_back({decimal_number(place, "accept rate", *rate, 0.0, 1e6), tokens});
+    }
+  }
+  // What most lines' rates say beside the draft: nothing where they follow from it, else a refusal
+  // where they all follow from another number of draft tokens, else a remark. (An adaptive server's
+  // are of its longest draft, whatever it drafted.)
+  std::string rates_remark(const LinePlace& place) const {
+    const auto fitting = [this](const DraftChoice& draft) {
+      return std::count_if(rates_.begin(), rates_.end(), [&draft](const auto& pair) {
+        return follows(pair.first, pair.second, draft);
+      });
+    };
+    const std::ptrdiff_t lines = static_cast<std::ptrdiff_t>(rates_.size());
+    if (plain_ || 2 * fitting(*draft_) >= lines) {
+      return "";
+    }
+    const auto [rate, length] = rates_.front();
+    const double tokens = rate > 0.0 ? (length - 1.0) / rate : 0.0;
+    const std::int64_t other = std::llround(std::clamp(tokens, 0.0, 1e3));
+    if (lines > 2 && other > 0 && fitting({other, 1, other + 1}) == lines) {
+      place.refuse("has accept rates of " + std::to_string(other) +
+                   " draft tokens a step (accept len less the bonus, over accept rate), and the "
+                   "draft is " +
+                   std::to_string(draft_->nodes - 1) +
+                   " tokens: give the tree that the server was started with as --draft");
+    }
+    return "accept rates do not follow from accept len for this draft: is it the one that the "
+           "server was started with?";
+  }
+  static void add_cap(const LinePlace& place, const std::string& line, std::int64_t requests,
+                      Lines& lines) {
+    if (const std::optional<std::string> cap = value_after(line, ", cap len:")) {
+      lines.caps +=
+          static_cast<double>(requests) * decimal_number(place, "cap len", *cap, 0.0, 1e6);
+      lines.capped += static_cast<double>(requests);
+    }
+  }
+  // Why the lengths of these lines are no measurement of the whole draft; empty: they are.
+  std::string bound_of(const Lines& lines) const {
+    if (adaptive_) {
+      return "the server adapted its drafts (speculative_adaptive), and no line says how long they "
+             "were: the length is a lower bound for the longest";
+    }
+    const double nodes = static_cast<double>(draft_->nodes);
+    if (lines.capped > 0.0 && lines.caps < kWholeCap * nodes * lines.capped) {
+      return formatted(
+          "%.2f of %.0f tokens were verified in the mean (cap len, the root counted): "
+          "the length is a lower bound",
+          lines.caps / lines.capped, nodes);
+    }
+    return "";
   }
   void add_context(const LinePlace& place, const std::string& line, std::int64_t requests,
                    Lines& lines) {
@@ -148,14 +233,21 @@ class DecodeLog {
                                               ? lines.context / lines.context_requests
                                               : std::optional<double>();
     const std::int64_t fewest = requests_range_low(end);
+    const std::string bound = bound_of(lines);
+    if (!bound.empty()) {
+      add_remark(out, bound);
+    }
     if (!plain_) {
       out.points.push_back(imported_acceptance(
           strategy, context_of(input, context),
           acceptance_of_mean(lines.tokens / lines.steps,
                              std::llround(lines.steps * static_cast<double>(interval())))));
       set_concurrency(out.points.back(), fewest, end);
+      out.points.back().reason = bound;
+      out.points.back().reliability =
+          bound.empty() ? out.points.back().reliability : Reliability::kAtLeast;
     }
-    if (!lines.step_ns.empty()) {
+    if (!lines.step_ns.empty() && !adaptive_) {
       out.points.push_back(imported_step(strategy, context_of(input, context), lines.step_ns));
       set_concurrency(out.points.back(), fewest, end);
     }
@@ -168,8 +260,10 @@ class DecodeLog {
   std::string file_;
   std::optional<DraftChoice> draft_;
   bool plain_ = false;
+  bool adaptive_ = false;
   std::optional<std::int64_t> steps_, topk_, tokens_, interval_;
-  std::map<std::int64_t, Lines> groups_;  // by the range's end
+  std::vector<std::pair<double, double>> rates_;  // accept rate, accept len
+  std::map<std::int64_t, Lines> groups_;          // by the range's end
   double longest_ = 0.0;
   std::int64_t rows_ = 0, idle_ = 0, without_length_ = 0, first_ = 0;
 };
@@ -179,7 +273,7 @@ class DecodeLog {
 ImportedPoints read_sglang_log(const ImportText& input) {
   DecodeLog log(input);
   for_each_marked_line(
-      input.text, input.file, {"Decode batch", "speculative_num_steps="},
+      input.text, input.file, {"Decode batch", "speculative_num_steps=", kAdapted},
       [&](const LinePlace& place, const std::string& line) { log.take(place, line); });
   return log.points(input);
 }

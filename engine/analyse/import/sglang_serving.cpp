@@ -1,6 +1,6 @@
-// Results of SGLang's bench_serving (0.5.23, sglang.benchmark.serving): JSON Lines, a run a row, with
-// the server's mean accepted length and, under server_info, what it was started with; of a server
-// without speculation its times alone. README.md says which fields are read.
+// Results of SGLang's bench_serving (0.5.23, sglang.benchmark.serving): JSON Lines, a run a row,
+// with the server's mean accepted length and, under server_info, what it was started with; of a
+// server without speculation its times alone. README.md says which fields are read.
 #include <algorithm>
 #include <cmath>
 
@@ -48,6 +48,20 @@ DraftChoice draft_of(const JsonRow& row, const ImportText& input) {
   const std::int64_t topk = count_field(server, names[1], kRecord, 1, kMaxSetting);
   const std::int64_t tokens = count_field(server, names[2], kRecord, 1, kMaxSetting);
   return {steps, topk, topk == 1 ? steps + 1 : tokens};
+}
+
+// Drafts whose length the server chose by load and acceptance.
+bool adapts(const JsonRow& row) {
+  const auto info = row.object.find("server_info");
+  return info != row.object.end() && info->is_object() &&
+         info->value("speculative_adaptive", json()) == json(true);
+}
+
+void make_lower_bound(PointMeasurement& point) {
+  point.reliability = Reliability::kAtLeast;
+  point.reason =
+      "the server adapted its drafts (speculative_adaptive), and the result does not say how long "
+      "they were: the length is a lower bound for the longest";
 }
 
 // The limit that was set, else the requests that ran at a time in the mean; none without both.
@@ -114,13 +128,20 @@ ImportedPoints read_sglang_serving(const ImportText& input) {
         strategy, context_of(input, context_shown(row)),
         acceptance_of_mean(length, std::max<std::int64_t>(1, std::llround(tokens / length))));
     set_concurrency(point, concurrency.value_or(0), concurrency.value_or(0));
+    if (adapts(row)) {
+      make_lower_bound(point);
+      add_remark(out, point.reason);
+      out.left_out["times of drafts whose length the result does not say"] += 1;
+    }
     out.points.push_back(std::move(point));
-    add_time(row, input, strategy, length, concurrency, out);
+    if (!adapts(row)) {
+      add_time(row, input, strategy, length, concurrency, out);
+    }
     out.details["rows"].push_back(
         {{"concurrency", concurrency ? json(*concurrency) : json()}, {"accept_length", length}});
     out.rows_taken += 1;
   }
-  out.remarks = {kTokenTimes};
+  add_remark(out, kTokenTimes);
   if (!input.is_plain()) {
     out.remarks.insert(out.remarks.begin(),
                        {"accept_length counts the bonus token, and so do the points",

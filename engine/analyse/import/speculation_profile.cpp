@@ -1,5 +1,7 @@
 // speculation_profile.json, which Model-Optimizer writes beside a draft: how many steps emitted how
-// many tokens, the bonus counted.
+// many tokens, the bonus counted. Schema 1.0 (its examples/specdec_bench, 2026-11).
+#include <utility>
+
 #include "engine/analyse/import/import_points.h"
 #include "engine/analyse/import/json_rows.h"
 #include "model/words/error.h"
@@ -12,6 +14,7 @@ using nlohmann::json;
 constexpr const char* kRecord = "speculation_profile.json";
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostPositions = 255;
+constexpr std::int64_t kMaxConcurrency = 1 << 20;
 
 std::vector<std::int64_t> histogram_of(const JsonRow& row, std::int64_t positions) {
   const auto given = row.object.find("acceptance_length_histogram");
@@ -22,7 +25,7 @@ std::vector<std::int64_t> histogram_of(const JsonRow& row, std::int64_t position
   std::vector<std::int64_t> histogram(static_cast<std::size_t>(positions) + 2);
   for (const auto& [tokens, steps] : given->items()) {
     const std::int64_t emitted =
-        whole_number(row.place, "acceptance_length_histogram's key", tokens, 1, positions + 1);
+        whole_number(row.place, "acceptance_length_histogram's key", tokens, 0, positions + 1);
     const double count = steps.is_number() ? steps.get<double>() : -1.0;
     histogram[static_cast<std::size_t>(emitted)] = static_cast<std::int64_t>(checked(
         row.place, "acceptance_length_histogram", count, 0.0, static_cast<double>(kMostSteps)));
@@ -30,22 +33,61 @@ std::vector<std::int64_t> histogram_of(const JsonRow& row, std::int64_t position
   return histogram;
 }
 
-PointMeasurement point_of(const JsonRow& row, const ImportText& input) {
+// What the file says that its histogram does not carry.
+std::string reason_of(const JsonRow& row) {
+  const auto says = [&row](const char* name, const char* value) {
+    const auto found = row.object.find(name);
+    return found != row.object.end() && *found == json(value);
+  };
+  if (says("verification_method", "block")) {
+    return "drafts were verified by blocks, which accept other prefixes than token by token: of a "
+           "shorter draft these counts say nothing";
+  }
+  if (says("accept_length_model", "measured_per_k")) {
+    return "drafts of this method are made anew for each length (accept_length_model "
+           "measured_per_k): of a shorter draft these counts are a guess";
+  }
+  return "";
+}
+
+// Requests at a time; 0: nobody said.
+std::int64_t concurrency_of(const JsonRow& row) {
+  const auto conditions = row.object.find("measurement_conditions");
+  if (conditions == row.object.end() || !conditions->is_object() ||
+      !has_number(*conditions, "concurrency")) {
+    return 0;
+  }
+  return count_field({row.place, *conditions}, "concurrency", kRecord, 1, kMaxConcurrency);
+}
+
+// Answers of a server may hold chunks without a token, which are no steps.
+std::int64_t take_empty(std::vector<std::int64_t>& histogram) {
+  return std::exchange(histogram.front(), 0);
+}
+
+PointMeasurement point_of(const JsonRow& row, const ImportText& input, ImportedPoints& out) {
   if (const auto measured = row.object.find("measured");
       measured != row.object.end() && *measured == json(false)) {
     row.place.refuse("says measured: false, so nothing was measured yet");
   }
   const std::int64_t positions =
       count_field(row, "num_speculative_tokens", kRecord, 1, kMostPositions);
-  const AcceptanceMeasurement acceptance = acceptance_of(histogram_of(row, positions));
+  std::vector<std::int64_t> histogram = histogram_of(row, positions);
+  if (const std::int64_t empty = take_empty(histogram); empty > 0) {
+    out.left_out["steps that emitted nothing"] += empty;
+  }
+  const AcceptanceMeasurement acceptance = acceptance_of(std::move(histogram));
   if (acceptance.steps == 0) {
     row.place.refuse("counts no step in acceptance_length_histogram");
   }
   const std::int64_t context_len = context_of(input, {});
   const DraftChoice draft = input.draft.value_or(DraftChoice{positions, 1, positions + 1});
   check_length(row.place, "the longest step", draft, static_cast<double>(positions + 1));
-  return imported_acceptance(strategy_of(row.place, input.attention, draft), context_len,
-                             acceptance);
+  PointMeasurement point =
+      imported_acceptance(strategy_of(row.place, input.attention, draft), context_len, acceptance);
+  point.reason = reason_of(row);
+  set_concurrency(point, concurrency_of(row), concurrency_of(row));
+  return point;
 }
 
 }  // namespace
@@ -54,16 +96,22 @@ ImportedPoints read_speculation_profile(const ImportText& input) {
   ImportedPoints out;
   std::string unread;
   for (const JsonRow& row : json_rows(input.text, input.file)) {
-    out.points.push_back(point_of(row, input));
+    out.points.push_back(point_of(row, input, out));
     out.rows_taken += 1;
-    unread = unread_fields(row.object, {"schema_version", "measured", "num_speculative_tokens",
-                                        "acceptance_length_histogram", "conditional_accept_rates",
-                                        "marginal_accept_rates", "mean_acceptance_length"});
+    unread = unread_fields(
+        row.object,
+        {"schema_version", "measured", "num_speculative_tokens", "acceptance_length_histogram",
+         "conditional_accept_rates", "marginal_accept_rates", "mean_accept_length",
+         "mean_accept_length_per_request", "accept_length_model", "verification_method",
+         "measurement_conditions", "method", "vectors_unavailable_reason"});
   }
   if (out.points.size() > 1) {
     throw Error(ExitCode::kBadInput, input.file + ": holds several profiles: import each alone");
   }
   out.remarks = {"acceptance lengths count the bonus token, in the file as in the points"};
+  if (!out.points.empty() && !out.points.front().reason.empty()) {
+    out.remarks.push_back(out.points.front().reason);
+  }
   if (!unread.empty()) {
     out.remarks.push_back(unread);
   }

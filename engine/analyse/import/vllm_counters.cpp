@@ -1,5 +1,7 @@
 // vLLM's counters of speculative decoding, as its /metrics page shows them (Prometheus' text form,
-// or OpenMetrics with underscores). README.md says which they are and what follows from them.
+// or OpenMetrics with underscores), of the V1 engine, and of the V0 engine (to 0.9), which counts
+// drafted and emitted tokens and neither drafts nor positions. README.md says which they are and
+// what follows from them.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -180,6 +182,38 @@ ChainCounts counts_of(const Page& page, const std::string& file) {
   return sum.drafts == 0 ? whole.counts(file) : sum;
 }
 
+std::int64_t sum_of(const Page& page, const std::string& counter) {
+  std::int64_t sum = 0;
+  for (const auto& [series, count] : page.counts) {
+    sum += series.first == counter ? count : 0;
+  }
+  return sum;
+}
+
+// The V0 engine's emitted tokens count the bonus; its accepted ones are of each position on its
+// own and say no length.
+std::optional<PointMeasurement> old_point(const Page& page, const ImportText& input,
+                                          std::int64_t context_len) {
+  const std::int64_t emitted = sum_of(page, "emitted_tokens");
+  const LinePlace place{.file = input.file, .line = 1};
+  if (emitted == 0) {
+    return {};
+  }
+  if (!input.draft) {
+    place.refuse(
+        "is a page of vLLM's V0 engine, which does not say how long its drafts were: give --draft "
+        "d<K>k1n<K+1> of a chain of K tokens");
+  }
+  const std::int64_t steps = sum_of(page, "draft_tokens") / input.draft->levels();
+  if (steps < 1) {
+    place.refuse("counts no draft token: nothing was speculated");
+  }
+  const double length = static_cast<double>(emitted) / static_cast<double>(steps);
+  check_length(place, "the mean of emitted tokens", *input.draft, length);
+  return imported_acceptance(strategy_of(place, input.attention, *input.draft), context_len,
+                             acceptance_of_mean(std::max(1.0, length), steps));
+}
+
 void check_speculates(const ChainCounts& counts, const std::string& file) {
   if (counts.accepted.empty()) {
     throw Error(ExitCode::kBadInput,
@@ -201,9 +235,14 @@ ImportedPoints read_vllm_counters(const ImportText& input) {
   if (!input.before.empty()) {
     take_off(page_of(input.before, input.file + " (--before)"), page, input.file);
   }
-  const ChainCounts counts = counts_of(page, input.file);
-  check_speculates(counts, input.file);
-  ImportedPoints out = chain_points(counts, input, context_len, input.file);
+  ImportedPoints out;
+  if (const std::optional<PointMeasurement> old = old_point(page, input, context_len)) {
+    out.points = {*old};
+  } else {
+    const ChainCounts counts = counts_of(page, input.file);
+    check_speculates(counts, input.file);
+    out = chain_points(counts, input, context_len, input.file);
+  }
   out.rows_taken = static_cast<std::int64_t>(page.counts.size());
   out.remarks.insert(
       out.remarks.begin(),

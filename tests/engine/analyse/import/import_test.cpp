@@ -120,8 +120,9 @@ TEST_CASE("requests that cannot be are usage, files without rows are bad input")
   draft.draft = "ar";
   check(draft, ExitCode::kUsage, "times of a server without speculation");
   draft.draft.reset();
-  draft.before = draft.file;
-  check(draft, ExitCode::kUsage, "--before is an earlier /metrics page");
+  ImportRequest before = files.request("b.csv", "csv", kRow);
+  before.before = before.file;
+  check(before, ExitCode::kUsage, "--before is an earlier /metrics page");
 }
 
 TEST_CASE("the requests at a time are part of the regime, and rows alike are one point") {

@@ -42,7 +42,14 @@ TEST_CASE("a record of another format says which one reads it, or what to give i
   is("INFO Avg generation throughput: 3 tokens/s\n", "sglang",
      "a log of a vLLM server: --format vllm");
   is("[2026-01-02 10:00:00] Decode batch, #running-req: 1\n", "vllm", "--format sglang");
-  is("sglang:spec_accept_length{} 2.5\n", "sglang", "'Decode batch' lines");
+  is("sglang:spec_accept_length{} 2.5\n", "vllm", "/metrics page of SGLang: --format sglang");
+  is("vllm:diffusion_num_denoising_steps_total 3\n", "vllm", "denoising steps");
+  is("INFO DiffusionDecoding metrics: Committed\nAvg generation throughput: 3", "vllm",
+     "of a vLLM server of a diffusion model, whose counts are of denoising steps");
+  is(R"({"endpoint_type": "openai", "diffusion_denoising_steps": 3})", "vllm", "denoising steps");
+  is(R"({"speculative_decoding": {"acceptance_histogram": [1], "total_accepted_draft_tokens": 0}})",
+     "vllm", "TensorRT-LLM's speculative_decoding: --format trtllm");
+  is(R"({"aiperf_version": "0.13.0"})", "sglang", "a summary of AIPerf: --format vllm");
   is("trtllm_spec_decode_acceptance_length 2\n", "trtllm", "enable_iter_perf_stats");
   is(R"({"acc_length": 2})", "vllm", "SGLang's bench_speculative: --format sglang");
   is(R"({"request_rate": Infinity, "accept_length": 2})", "vllm", "SGLang's bench_serving");

@@ -1,4 +1,6 @@
 // SGLang's bench_serving, its server's log and its responses.
+#include <algorithm>
+
 #include "tests/engine/analyse/import/refusals.h"
 
 using namespace versieve;
@@ -146,7 +148,8 @@ TEST_CASE("responses of a server are summed by the tokens that steps got right")
   CHECK(chain.rows_taken == 2);
   REQUIRE(chain.points.size() == 1);
   CHECK(chain.points[0].acceptance->accepted_histogram == std::vector<std::int64_t>{0, 1, 2, 1, 1});
-  const ImportedPoints tree = read(two, {3, 4, 16});
+  const ImportedPoints tree =
+      read(response("[1, 0, 1, 0]", 2, 30) + response("[0, 2, 0, 1]", 3, 45), {3, 4, 16});
   CHECK(tree.points.at(0).key.strategy == "dense/d3k4n16/bfs/c1/F*");
   CHECK(tree.points[0].acceptance->accepted_per_step == Approx(2.4));
   const ImportedPoints cut = read(response("[3, 3, 3, 1]", 10, 24), {3, 1, 4});
@@ -156,8 +159,166 @@ TEST_CASE("responses of a server are summed by the tokens that steps got right")
     CHECK(error.code() == ExitCode::kBadInput);
     CHECK(test::contains(error.what(), part));
   };
-  refused(two, "the longest step is more than the 2 tokens");
+  refused(two, "3 draft tokens a step, and --draft says 1 (its nodes without the root)");
+  refused(response("[0, 2, 0, 1]", 3, 3), "the longest step is more than the 2 tokens");
   refused(response("[1]", 2, 2), "spec_verify_ct is 2, but spec_correct_drafts_histogram has 1");
   refused(response("[]", 0, 0), "counts no step");
   test::check_refusals(read_sglang_requests, {{two, "do not say what was drafted: give --draft"}});
+}
+
+// After the fields of SGLang 0.5.23's meta_info and, by position, of versions after it.
+TEST_CASE("steps whose drafts were cut are known by the histograms of their lengths") {
+  const auto read = [](const std::string& more, DraftChoice draft) {
+    return read_sglang_requests({.file = "its.name",
+                                 .text = R"({"sglext": {"spec_tokens_details": {"spec_verify_ct": )"
+                                         R"(10, "spec_num_proposed_drafts": 30, )"
+                                         R"("spec_correct_drafts_histogram": [4, 4, 0, 2])" +
+                                         more + "}}}\n",
+                                 .context_len = 2048,
+                                 .draft = draft});
+  };
+  // Verified tokens count the root: six steps had one draft token, four had three.
+  const ImportedPoints capped = read(R"(, "spec_cap_lens_histogram": [0, 0, 6, 0, 4])", {3, 1, 4});
+  REQUIRE(capped.points.size() == 2);
+  CHECK(capped.points[0].key.strategy == "dense/d1k1n2/bfs/c1/F*");
+  CHECK(capped.points[0].acceptance->accepted_per_step == Approx(1.6));
+  CHECK(capped.points[1].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  // 0.6, then 2 of the at most 4 that had the second: product-limit, 4 steps.
+  CHECK(capped.points[1].acceptance->steps == 4);
+  const ImportedPoints proposed =
+      read(R"(, "spec_proposed_drafts_histogram": [0, 6, 0, 4])", {3, 1, 4});
+  CHECK(proposed.points.at(1).acceptance->accepted_histogram ==
+        capped.points[1].acceptance->accepted_histogram);
+  // Steps that the histogram leaves out had the whole draft.
+  CHECK(read(R"(, "spec_cap_lens_histogram": [0, 0, 0, 0, 4])", {3, 1, 4}).points.size() == 1);
+  CHECK(read(R"(, "spec_cap_lens_histogram": [])", {3, 1, 4}).points.size() == 1);
+  const ImportedPoints tree = read(R"(, "spec_cap_lens_histogram": [0, 0, 6, 0, 4])", {3, 2, 5});
+  CHECK(tree.points.at(0).reliability == Reliability::kAtLeast);
+  const auto refused = [&](const std::string& more, DraftChoice draft, const std::string& part) {
+    const Error error = test::error_of([&] { read(more, draft); });
+    CHECK(error.code() == ExitCode::kBadInput);
+    CHECK(test::contains(error.what(), part));
+  };
+  refused(R"(, "spec_cap_lens_histogram": [0, 0, 11])", {3, 1, 4}, "more steps than spec_verify");
+  refused(R"(, "spec_cap_lens_histogram": [0, 0, 0, 0, 0, 0, 9])", {3, 1, 4}, "5 tokens, and");
+  refused("", {5, 1, 6}, "3 draft tokens a step, and --draft says 5");
+}
+
+TEST_CASE("a request that drafted nothing says nothing") {
+  const ImportedPoints read = read_sglang_requests(
+      {.file = "its.name",
+       .text =
+           R"({"meta_info": {"spec_verify_ct": 2, "spec_correct_drafts_histogram": [1, 1]}})"
+           "\n"
+           R"({"sglext": {"spec_tokens_details": {"spec_verify_ct": 0, "spec_num_proposed_drafts")"
+           R"(: 0, "spec_correct_drafts_histogram": []}}})",
+       .context_len = 2048,
+       .draft = DraftChoice{1, 1, 2}});
+  CHECK(read.rows_taken == 1);
+  CHECK(read.left_out.at("responses without a draft") == 1);
+}
+
+TEST_CASE("a server that adapts its drafts gives lower bounds, and no time of a draft") {
+  std::string arguments = kArguments;
+  arguments.insert(arguments.rfind(')'), ", speculative_adaptive=True");
+  for (const std::string& mark :
+       {arguments, kArguments + "INFO Adaptive spec params updated: steps 3 -> 1 (ema=0.2)\n"}) {
+    const ImportedPoints read =
+        read_sglang_log({.file = "f", .text = mark + decode(1, "2.00") + decode(4, "1.50")});
+    REQUIRE(read.points.size() == 2);
+    for (const PointMeasurement& point : read.points) {
+      CHECK(point.key.workload == WorkloadKind::kAcceptance);
+      CHECK(point.reliability == Reliability::kAtLeast);
+      CHECK(test::contains(point.reason, "speculative_adaptive"));
+    }
+    CHECK(read.left_out.at("times of drafts whose length no line says") == 2);
+  }
+  const ImportedPoints bench = read_sglang_serving(
+      {.file = "f",
+       .text = run("2.4", "8",
+                   R"({"speculative_num_steps": 3, "speculative_eagle_topk": 1, )"
+                   R"("speculative_num_draft_tokens": 4, "speculative_adaptive": true})")});
+  REQUIRE(bench.points.size() == 1);
+  CHECK(bench.points[0].reliability == Reliability::kAtLeast);
+}
+
+TEST_CASE("verified tokens below the draft's make a lower bound of a line") {
+  std::string line = decode(4, "2.00");
+  line.insert(line.find(", cuda graph"), ", cap len: 3.10, block accept len: 2.20");
+  const ImportedPoints read = read_sglang_log({.file = "f", .text = kArguments + line});
+  REQUIRE(read.points.size() == 2);
+  CHECK(read.points[0].reliability == Reliability::kAtLeast);
+  CHECK(test::contains(read.points[0].reason, "3.10 of 4 tokens were verified"));
+  line.replace(line.find("3.10"), 4, "4.00");
+  const ImportedPoints whole = read_sglang_log({.file = "f", .text = kArguments + line});
+  CHECK(whole.points.at(0).reliability == Reliability::kUnchecked);
+}
+
+TEST_CASE("a draft that contradicts the lines' accept rates is refused") {
+  const auto line = [](const std::string& length, const std::string& rate) {
+    std::string text = decode(1, length);
+    return text.replace(text.find("0.50"), 4, rate);
+  };
+  // Five draft tokens a step: rates are (accept len - 1) / 5.
+  const std::string five = line("2.50", "0.30") + line("2.00", "0.20") + line("3.00", "0.40");
+  const auto read = [&](DraftChoice draft) {
+    return read_sglang_log({.file = "its.name", .text = five, .draft = draft});
+  };
+  CHECK(read({5, 1, 6}).remarks.size() == 3);
+  const Error error = test::error_of([&] { read({7, 1, 8}); });
+  CHECK(test::contains(error.what(), "5 draft tokens a step"));
+  CHECK(test::contains(error.what(), "the draft is 7 tokens"));
+  // Rates that follow from nothing are a remark.
+  const ImportedPoints odd = read_sglang_log({.file = "f",
+                                              .text = line("2.50", "0.90") + line("2.00", "0.11"),
+                                              .draft = DraftChoice{5, 1, 6}});
+  CHECK(std::count_if(odd.remarks.begin(), odd.remarks.end(), [](const std::string& remark) {
+          return test::contains(remark, "do not follow from accept len");
+        }) == 1);
+}
+
+// Names as SGLang 0.5.23's metrics collectors declare them.
+TEST_CASE("a page of SGLang counts the tokens of verified steps of requests that ended") {
+  const auto page = [](int calls, int tokens, int requests) {
+    return "# HELP sglang:spec_verify_calls_total Number of calls.\n"
+           "sglang:spec_verify_calls_total{model_name=\"m\"} " +
+           std::to_string(calls) +
+           ".0\nsglang:generation_tokens_total{model_name=\"m\",is_streaming=\"true\"} " +
+           std::to_string(tokens) +
+           ".0\nsglang:generation_tokens_total{model_name=\"m\",is_streaming=\"false\"} 250\n"
+           "sglang:num_requests_total{model_name=\"m\",is_streaming=\"true\"} " +
+           std::to_string(requests) +
+           "\nsglang:num_requests_total{model_name=\"m\",is_streaming=\"false\"} 1\n"
+           "sglang:spec_num_steps{tp_rank=\"0\"} 3.0\nsglang:spec_num_draft_tokens{tp_rank=\"0\"} "
+           "4.0\nsglang:spec_accept_length{tp_rank=\"0\"} 1.5\n";
+  };
+  const ImportedPoints read = read_with(read_sglang_counters, page(500, 1000, 9));
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx((1250.0 - 10.0) / 500.0));
+  CHECK(read.points[0].acceptance->steps == 500);
+  CHECK(read.details.at("model_name") == "m");
+  const ImportedPoints later = read_sglang_counters({.file = "its.name",
+                                                     .text = page(700, 1500, 14),
+                                                     .before = page(500, 1000, 9),
+                                                     .context_len = 2048,
+                                                     .draft = DraftChoice{4, 2, 9}});
+  CHECK(later.points.at(0).key.strategy == "dense/d4k2n9/bfs/c1/F*");
+  CHECK(later.points[0].acceptance->accepted_per_step == Approx((500.0 - 5.0) / 200.0));
+  const Error reset = test::error_of([&] {
+    read_sglang_counters({.file = "its.name",
+                          .text = page(100, 200, 9),
+                          .before = page(500, 1000, 9),
+                          .context_len = 2048});
+  });
+  CHECK(test::contains(reset.what(), "was reset between the two scrapes"));
+  std::string tree = page(500, 1000, 9);
+  tree.replace(tree.find("} 4.0"), 5, "} 9.0");
+  test::check_refusals(read_sglang_counters,
+                       {{"sglang:spec_accept_length{} 2.5\n", "'Decode batch' lines"},
+                        {page(0, 10, 1), "counts no verification of a finished request"},
+                        {page(100, 1000, 9), "more than the 4 tokens"},
+                        {page(500, 10, 9), "verification calls is 0.5, not a number from 1"},
+                        {tree, "does not say what was drafted: give --draft"},
+                        {page(1, 1, 1) + page(1, 1, 1), "stands twice with the same labels"}});
 }

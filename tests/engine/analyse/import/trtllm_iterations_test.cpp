@@ -69,7 +69,37 @@ TEST_CASE("a profile of a draft is its histogram") {
       read_speculation_profile,
       {{profile(R"("measured": false)"), "measured: false, so nothing was measured yet"},
        {profile(R"("acceptance_length_histogram": null)"), "has no acceptance_length_histogram"},
-       {profile(R"("acceptance_length_histogram": {"5": 1})"), "from 1 to 4"},
+       {profile(R"("acceptance_length_histogram": {"5": 1})"), "from 0 to 4"},
        {profile(R"("acceptance_length_histogram": {"1": 0})"), "counts no step"},
        {R"({"marginal_accept_rates": []})", "lacks the field num_speculative_tokens"}});
+}
+
+// After the fields that build_profile of Model-Optimizer's specdec_bench writes (schema 1.0).
+TEST_CASE("a profile says at how many requests it was measured, and what shorter drafts are") {
+  const auto profile = [](const std::string& more) {
+    return R"({"schema_version": "1.0", "measured": true, "method": "dspark", )"
+           R"("num_speculative_tokens": 3, "mean_accept_length": 1.9, )"
+           R"("acceptance_length_histogram": {"0": 7, "1": 40, "2": 30, "3": 30}, )" +
+           more + "}";
+  };
+  const ImportedPoints read = test::read_with(
+      read_speculation_profile, profile(R"("conditional_accept_rates": [0.6, 0.5, 0.0], )"
+                                        R"("accept_length_model": "measured_per_k", )"
+                                        R"("measurement_conditions": {"concurrency": 16})"));
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].key.regime == "concurrency 16");
+  CHECK(read.points[0].acceptance->steps == 100);
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(1.9));
+  CHECK(test::contains(read.points[0].reason, "made anew for each length"));
+  CHECK(read.left_out.at("steps that emitted nothing") == 7);
+  const ImportedPoints block = test::read_with(read_speculation_profile,
+                                               profile(R"("conditional_accept_rates": null, )"
+                                                       R"("marginal_accept_rates": null, )"
+                                                       R"("verification_method": "block", )"
+                                                       R"("vectors_unavailable_reason": "block")"));
+  CHECK(test::contains(block.points.at(0).reason, "verified by blocks"));
+  CHECK(block.points[0].key.regime.empty());
+  test::check_refusals(read_speculation_profile,
+                       {{profile(R"("measurement_conditions": {"concurrency": -1})"),
+                         "concurrency is -1, not a number from 1"}});
 }

@@ -153,3 +153,25 @@ TEST_CASE("a chain deeper than any strategy is refused") {
   }
   test::check_refusals(read_vllm_counters, {{page, "out of range: depth 1 to 32"}});
 }
+
+TEST_CASE("a page of the V0 engine is the mean of what its drafts emitted") {
+  const std::string page =
+      "vllm:spec_decode_draft_acceptance_rate{model_name=\"m\"} 0.6\n"
+      "vllm:spec_decode_efficiency{model_name=\"m\"} 0.55\n"
+      "vllm:spec_decode_num_accepted_tokens_total{model_name=\"m\"} 900.0\n"
+      "vllm:spec_decode_num_draft_tokens_total{model_name=\"m\"} 1500.0\n"
+      "vllm:spec_decode_num_emitted_tokens_total{model_name=\"m\"} 825.0\n";
+  const auto read = [&](const std::string& text) {
+    return read_vllm_counters(
+        {.file = "its.name", .text = text, .context_len = 2048, .draft = DraftChoice{5, 1, 6}});
+  };
+  const ImportedPoints points = read(page);
+  REQUIRE(points.points.size() == 1);
+  CHECK(points.points[0].key.strategy == "dense/d5k1n6/bfs/c1/F*");
+  CHECK(points.points[0].acceptance->steps == 300);
+  CHECK(points.points[0].acceptance->accepted_per_step == Approx(2.75));
+  test::check_refusals(read_vllm_counters, {{page, "V0 engine, which does not say how long"}});
+  std::string endless = page;
+  endless.replace(endless.find("825"), 3, "9825");
+  CHECK(test::contains(test::error_of([&] { read(endless); }).what(), "more than the 6 tokens"));
+}

@@ -140,3 +140,99 @@ TEST_CASE("responses that contradict themselves are refused") {
         "counts 2 accepted tokens, more than num_spec_tokens"},
        {response(R"("acceptance_histogram": [1])"), "lacks the field num_spec_steps"}});
 }
+
+TEST_CASE("drafts without a fixed length are one chain, cut where each ended") {
+  const auto record = [](const std::string& histogram, int steps, int drafted,
+                         const std::string& each) {
+    return R"({"spec_decode_acceptance": {"engine": "vllm", "acceptance_histogram": )" + histogram +
+           R"(, "num_spec_steps": )" + std::to_string(steps) + R"(, "num_draft_tokens": )" +
+           std::to_string(drafted) + R"(, "num_spec_tokens": null, "per_step_drafted": )" + each +
+           "}}\n";
+  };
+  // Steps of two and of four tokens; which of them were accepted tells no chain from another.
+  const std::string two =
+      record(R"({"0": 1, "2": 1})", 2, 4, "[2, 2]") + record(R"({"1": 1, "4": 1})", 2, 8, "[4, 4]");
+  const ImportedPoints read = read_with(read_vllm_requests, two);
+  REQUIRE(read.points.size() == 2);
+  CHECK(read.points[0].key.strategy == "dense/d2k1n3/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(1.0 + 0.75 + 0.5));
+  CHECK(read.points[1].key.strategy == "dense/d4k1n5/bfs/c1/F*");
+  const ImportedPoints silent =
+      read_with(read_vllm_requests, record(R"({"0": 2, "1": 2})", 4, 10, "null"));
+  CHECK(silent.points.back().key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(silent.points.back().reliability == Reliability::kAtLeast);
+  const ImportedPoints stated =
+      read_vllm_requests({.file = "its.name",
+                          .text = record(R"({"0": 2, "1": 2})", 4, 10, "null"),
+                          .context_len = 2048,
+                          .draft = DraftChoice{5, 1, 6}});
+  CHECK(stated.points.back().key.strategy == "dense/d5k1n6/bfs/c1/F*");
+}
+
+// After TensorRT-LLM's response objects of 2026-11: one for each choice.
+TEST_CASE("TensorRT-LLM's responses say the same under their own names") {
+  const auto choice = [](int accepted, int drafted, int steps, const std::string& histogram,
+                         const std::string& length) {
+    return R"({"index": 0, "speculative_decoding": {"acceptance_rate": 0.5, )"
+           R"("total_accepted_draft_tokens": )" +
+           std::to_string(accepted) + R"(, "total_draft_tokens": )" + std::to_string(drafted) +
+           R"(, "num_spec_steps": )" + std::to_string(steps) + R"(, "acceptance_histogram": )" +
+           histogram + R"(, "num_spec_tokens": )" + length + "}}";
+  };
+  const std::string two = R"({"choices": [)" + choice(4, 8, 4, "[1, 2, 1]", "2") + ", " +
+                          choice(1, 6, 3, "[2, 1, 0]", "2") + "]}";
+  const ImportedPoints read = read_with(read_trtllm_responses, two);
+  CHECK(read.rows_taken == 2);
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].key.strategy == "dense/d2k1n3/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->accepted_histogram == std::vector<std::int64_t>{0, 3, 3, 1});
+  const std::string tree = choice(4, 40, 4, "[1, 2, 1]", "2");
+  test::check_refusals(read_trtllm_responses,
+                       {{tree, "so a tree was drafted: give --draft"},
+                        {R"({"acceptance_histogram": [1], "num_spec_steps": 1})",
+                         "lacks the field total_draft_tokens: this is no speculative_decoding of "
+                         "TensorRT-LLM"}});
+  const auto with = [&](DraftChoice draft) {
+    return read_trtllm_responses(
+        {.file = "its.name", .text = tree, .context_len = 2048, .draft = draft});
+  };
+  CHECK(with({2, 5, 11}).points.at(0).key.strategy == "dense/d2k5n11/bfs/c1/F*");
+  CHECK(with({2, 5, 11}).points[0].acceptance->accepted_per_step == Approx(2.0));
+  CHECK(with({3, 8, 25}).points.at(0).reliability == Reliability::kAtLeast);
+}
+
+// Names as AIPerf 0.13.0 exports them.
+TEST_CASE("a summary of AIPerf is its pooled histogram, at the requests of its phase") {
+  const auto summary = [](const std::string& histogram) {
+    return R"({"schema_version": "1.4", "aiperf_version": "0.13.0", "input_config": )"
+           R"({"phases": [{"name": "profiling", "concurrency": 8}]}, )"
+           R"("input_sequence_length": {"unit": "tokens", "avg": 3000.0}, )"
+           R"("output_sequence_length": {"unit": "tokens", "avg": 200.0}, )"
+           R"("inter_token_latency": {"unit": "ms", "avg": 9.0, "p50": 5.0}, )"
+           R"("total_draft_tokens": {"unit": "tokens", "avg": 60})" +
+           histogram + "}";
+  };
+  const std::string pooled =
+      summary(R"(, "pooled_spec_decode_acceptance_histogram": {"0": 8, "2": 6, "3": 6})");
+  const auto read = [](const std::string& text, std::optional<DraftChoice> draft) {
+    return read_aiperf_summary({.file = "its.name", .text = text, .draft = draft});
+  };
+  const ImportedPoints chain = read(pooled, DraftChoice{3, 1, 4});
+  REQUIRE(chain.points.size() == 2);
+  CHECK(chain.points[0].key.regime == "concurrency 8");
+  CHECK(chain.points[0].key.context_len == 4096);
+  CHECK(chain.points[0].acceptance->accepted_per_step == Approx(2.5));
+  CHECK(chain.points[1].time_ns.at(0) == Approx(5e6 * 2.5));
+  CHECK(read(pooled, DraftChoice{4, 1, 5}).points.back().key.strategy == "dense/d4k1n5/bfs/c1/F*");
+  CHECK(read(summary(""), DraftChoice{}).points.at(0).time_ns.at(0) == Approx(5e6));
+  const auto refused = [&](const std::string& text, std::optional<DraftChoice> draft,
+                           const std::string& part) {
+    const Error error = test::error_of([&] { read(text, draft); });
+    CHECK(error.code() == ExitCode::kBadInput);
+    CHECK(test::contains(error.what(), part));
+  };
+  refused(pooled, {}, "does not say how many tokens were drafted: give --draft");
+  refused(pooled, DraftChoice{2, 1, 3}, "counts 3 accepted tokens, more than --draft drafts");
+  refused(pooled, DraftChoice{}, "leave --draft ar out");
+  refused(summary(""), DraftChoice{3, 1, 4}, "the server did not speculate (--draft ar");
+}
