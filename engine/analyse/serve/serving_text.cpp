@@ -1,6 +1,7 @@
 #include "engine/analyse/serve/serving_text.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/io/formatted.h"
 
@@ -25,6 +26,46 @@ std::string requests_text(const ServingCell& cell) {
 
 namespace {
 
+// What a word of the last column stands for.
+const char* meaning_of(StepTimes times) {
+  switch (times) {
+    case StepTimes::kTimed:
+      return "steps with the draft and without one were timed at these requests";
+    case StepTimes::kBetween:
+      return "steps of a longer draft were timed, and this one lies between it and none";
+    case StepTimes::kRoofline:
+      return "no such step was timed: the machine's data sheet stands in";
+    case StepTimes::kModel:
+      break;
+  }
+  return "a cost model's prediction";
+}
+
+// For a reader who has never seen such a table.
+std::string legend(const std::vector<const ServingChoice*>& shown) {
+  if (shown.empty()) {
+    return "";
+  }
+  const DraftChoice& draft = shown.front()->draft;
+  std::string out = formatted(
+      "how to read it: %s drafts %lld tokens deep, %lld a level, and a step checks %lld "
+      "tokens, the newest accepted one among them (dense/%s/... elsewhere is the same draft). A "
+      "step yields so many tokens, the one that the server adds itself counted, and takes as long "
+      "as so many steps without a draft (breaks even at): it pays where it yields more. [ ] hold "
+      "90 %% of what is likely, p is the chance that no draft is faster.\n",
+      draft_text(draft).c_str(), static_cast<long long>(draft.depth),
+      static_cast<long long>(draft.width), static_cast<long long>(draft.nodes),
+      draft_text(draft).c_str());
+  for (const StepTimes times :
+       {StepTimes::kTimed, StepTimes::kBetween, StepTimes::kRoofline, StepTimes::kModel}) {
+    if (std::any_of(shown.begin(), shown.end(),
+                    [times](const ServingChoice* c) { return c->times == times; })) {
+      out += formatted("  %s: %s\n", name_of(times), meaning_of(times));
+    }
+  }
+  return out;
+}
+
 const char* verdict_of(const ServingChoice& choice) {
   const bool is_guess = choice.times == StepTimes::kRoofline || choice.times == StepTimes::kModel;
   return choice.gain() > 1.0 ? (is_guess ? "should pay" : "pays")
@@ -35,6 +76,7 @@ const char* verdict_of(const ServingChoice& choice) {
 
 std::string serving_text(const ServingSchedule& schedule) {
   std::string out;
+  std::vector<const ServingChoice*> shown;
   std::int64_t context = -1;
   for (const ServingCell& cell : schedule.cells) {
     if (cell.context_high != context) {
@@ -49,6 +91,7 @@ std::string serving_text(const ServingSchedule& schedule) {
       out += "no draft\n";
       continue;
     }
+    shown.push_back(&*best);
     out += formatted(
         "%-9s %s%.2f tokens a step [%.2f, %.2f], breaks even at %.2f [%.2f, %.2f]: %s (loses with "
         "p = %.2f; %s)\n",
@@ -57,6 +100,7 @@ std::string serving_text(const ServingSchedule& schedule) {
         best->break_even_interval.low, best->break_even_interval.high, verdict_of(*best),
         best->loses, name_of(best->times));
   }
+  out += legend(shown);
   for (const std::string& note : schedule.notes) {
     out += "note: " + note + "\n";
   }

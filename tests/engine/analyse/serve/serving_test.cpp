@@ -69,6 +69,8 @@ TEST_CASE("timed steps say at how many requests a draft pays, and from how many 
   const ServingCell& many = cell_at(s, 32);
   CHECK(!many.best().draft.speculates());
   CHECK(choice_of(many, "d3k1n4").loses > 0.999);
+  CHECK(contains(serving_text(s), "how to read it: d3k1n4 drafts 3 tokens deep, 1 a level"));
+  CHECK(contains(serving_text(s), "\n  timed: steps with the draft and without one"));
   CHECK(cell_at(s, 3).requests_low == 2);  // no gap is left
   CHECK(s.cells.back().requests_high == 32);
 }
@@ -105,6 +107,8 @@ TEST_CASE("without timed steps the machine's roofline stands in, and says so") {
   CHECK(tree.break_even_interval.low == 1.0);
   CHECK(tree.break_even_interval.high == Approx(kMostOverRoofline * (1.0 + 5 * kLevelShare)));
   CHECK(contains(serving_text(s), "should pay"));
+  CHECK(contains(serving_text(s), "roofline: no such step was timed"));
+  CHECK(!contains(serving_text(s), "\n  timed:"));
   // Where every row costs its arithmetic, a step of four rows takes four plain ones.
   CHECK(choice_of(cell_at(s, 256), "d5k4n32").break_even > 20.0);
   CHECK(!cell_at(s, 256).best().draft.speculates() == (cell_at(s, 256).best().gain() <= 1.0));
