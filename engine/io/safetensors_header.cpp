@@ -133,6 +133,35 @@ void check_tiling(const SafetensorsHeader& header, std::int64_t data_bytes,
   }
 }
 
+// What the file is instead, by its first 8 bytes; empty: it may be safetensors.
+const char* other_format(std::span<const std::byte> first8) {
+  struct Magic {
+    std::string_view bytes;
+    const char* what;
+  };
+  constexpr Magic kMagic[] = {
+      {"version ",
+       "is a text, as Git LFS leaves in a file's place until `git lfs pull` fetches it"},
+      {"\x93NUMPY",
+       "is a NumPy array (.npy), not safetensors: safetensors.numpy.save_file({name: array}, FILE, "
+       "metadata={...}) writes it as one"},
+      {"PK\x03\x04",
+       "is a zip archive, as torch.save and numpy.savez write, not safetensors: "
+       "safetensors.torch.save_file or safetensors.numpy.save_file writes its tensors as one"},
+      {"\x80\x02", "is a pickle of Python, not safetensors: save its tensors with safetensors"},
+      {"\x80\x04", "is a pickle of Python, not safetensors: save its tensors with safetensors"},
+      {"\x89HDF", "is an HDF5 file, not safetensors: save its tensors with safetensors"}};
+  for (const Magic& magic : kMagic) {
+    // A length of 0x80 and a few bytes may be a header's: a pickle's next byte is an opcode.
+    const bool is_pickle = magic.bytes.front() == '\x80';
+    const bool is_long = is_pickle && first8[6] == std::byte{0} && first8[7] == std::byte{0};
+    if (!is_long && std::memcmp(first8.data(), magic.bytes.data(), magic.bytes.size()) == 0) {
+      return magic.what;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::int64_t header_length(std::span<const std::byte> first8, std::int64_t file_bytes,
@@ -141,10 +170,8 @@ std::int64_t header_length(std::span<const std::byte> first8, std::int64_t file_
     refuse(source, "is too short to be a safetensors file");
   }
   VERSIEVE_ASSERT(first8.size() >= static_cast<std::size_t>(kLengthBytes), "8 bytes were read");
-  constexpr std::string_view kText = "version ";  // which Git LFS's pointers begin with
-  if (std::memcmp(first8.data(), kText.data(), kText.size()) == 0) {
-    refuse(source,
-           "is a text, as Git LFS leaves in a file's place until `git lfs pull` fetches it");
+  if (const char* other = other_format(first8); *other != '\0') {
+    refuse(source, other);
   }
   std::uint64_t length = 0;
   std::memcpy(&length, first8.data(), sizeof(length));
