@@ -1,4 +1,4 @@
-// Sources, read on 2026-11-27: vLLM 0.33.0 (v1.spec_decode.dynamic.utils, config.speculative),
+// Sources, read on 2026-11-28: vLLM 0.33.0 (v1.spec_decode.dynamic.utils, config.speculative),
 // SGLang 0.5.23 (srt.speculative.adaptive_spec_params, srt.arg_groups.speculative_hook),
 // TensorRT-LLM's llm_args of 2026-11 (DecodingBaseConfig). tests/engine/analyse/serve hands the
 // files to those very readers.
@@ -270,7 +270,9 @@ Made for_trtllm(const std::vector<const ServingCell*>& cells, const ServingWish&
       lengths == 1 ? line("  max_concurrency", last) : "  draft_len_schedule: {" + rows + "}\n";
   out.caution =
       "A key of draft_len_schedule is the most requests that its length is for, and above the "
-      "largest it drafts nothing; versions before 2026 read a key as the fewest instead, and want "
+      "largest it drafts nothing (some versions of 2026 go on with one token there, so that the "
+      "draft's cache stays filled); versions before 2026 read a key as the fewest instead, and "
+      "want "
       "{1: length} first. max_concurrency would exclude draft_len_schedule.";
   return out;
 }
