@@ -12,6 +12,7 @@ namespace {
 constexpr const char* kRecord = "summary of AIPerf";
 constexpr const char* kHistogram = "pooled_spec_decode_acceptance_histogram";
 constexpr double kMost = 1e12;
+constexpr double kLeastMs = 1e-3, kMostMs = 1e6;  // of a token
 constexpr std::int64_t kMaxConcurrency = 1 << 20;
 
 // A metric's number, as {"unit": "ms", "avg": 5.1, "p50": 5.0}.
@@ -105,7 +106,8 @@ ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
   }
   const std::int64_t requests = concurrency_of(row);
   const std::optional<double> token_ms = metric(row, "inter_token_latency", {"p50", "avg"});
-  if (token_ms && *token_ms > 0.0 && requests > 0) {
+  if (token_ms && requests > 0) {
+    checked(row.place, "inter_token_latency", *token_ms, kLeastMs, kMostMs);
     out.points.push_back(step_of_token_time(strategy_of(row.place, input.attention, *input.draft),
                                             context_len, *token_ms, length));
   } else {

@@ -23,6 +23,16 @@ constexpr const char* kAdapted = "Adaptive spec params updated:";
 constexpr std::int64_t kUsualInterval = 40;  // decode_log_interval: batches a line
 constexpr double kHalfDigit = 0.006;         // of lengths and rates, which have two digits
 constexpr double kWholeCap = 0.99;
+constexpr double kLeastRate = 0.01;  // tokens a second: the last digit that is written
+
+// Contexts are distinguished by doubling ranges: to 1,024 tokens, 2,048, 4,096 ...
+std::int64_t context_range_end(double tokens) {
+  std::int64_t end = 1024;
+  while (static_cast<double>(end) < tokens) {
+    end *= 2;
+  }
+  return end;
+}
 
 // Does the rate follow from the length for this draft? Drafted tokens that were right over those
 // drafted (0.5.23); before, all tokens over those verified; over its levels in either.
@@ -47,7 +57,7 @@ std::optional<std::int64_t> setting(const LinePlace& place, const std::string& l
   return whole_number(place, name, *value, 1, kMaxSetting);
 }
 
-// Lines of about as many requests.
+// Lines of about as many requests and, where no context is stated, of about as long a context.
 struct Lines {
   double steps = 0.0, tokens = 0.0;              // of all requests
   double context = 0.0, context_requests = 0.0;  // tokens in the cache, and of how many requests
@@ -58,7 +68,10 @@ struct Lines {
 class DecodeLog {
  public:
   explicit DecodeLog(const ImportText& input)
-      : file_(input.file), draft_(input.draft), plain_(input.is_plain()) {}
+      : file_(input.file),
+        draft_(input.draft),
+        plain_(input.is_plain()),
+        by_context_(!input.context_len) {}
 
   void take(const LinePlace& place, const std::string& line) {
     if (line.find("Decode batch") == std::string::npos) {
@@ -83,10 +96,13 @@ class DecodeLog {
     checked(place, "accept len", tokens, 1.0, 1e6);
     longest_ = std::max(longest_, tokens);
     take_rate(place, line, tokens);
-    Lines& lines = groups_[requests_range_end(requests)];
+    const std::optional<double> cached = cached_tokens(place, line);
+    const double context = cached.value_or(0.0) / static_cast<double>(requests);
+    Lines& lines =
+        groups_[{by_context_ ? context_range_end(context) : 0, requests_range_end(requests)}];
     lines.steps += static_cast<double>(requests);
     lines.tokens += tokens * static_cast<double>(requests);
-    add_context(place, line, requests, lines);
+    add_context(place, cached, requests, lines);
     add_cap(place, line, requests, lines);
     add_time(place, line, static_cast<double>(requests) * tokens, lines);
     rows_ += 1;
@@ -114,8 +130,8 @@ class DecodeLog {
     if (const std::string remark = rates_remark(place); !remark.empty()) {
       out.remarks.push_back(remark);
     }
-    for (const auto& [end, lines] : groups_) {
-      add_points_of(strategy, input, end, lines, out);
+    for (const auto& [key, lines] : groups_) {
+      add_points_of(strategy, input, key.second, lines, out);
     }
     if (out.points.empty()) {  // of a plain server
       refuse("has no 'gen throughput' beside its requests, so no step was timed");
@@ -208,12 +224,16 @@ class DecodeLog {
     }
     return "";
   }
-  void add_context(const LinePlace& place, const std::string& line, std::int64_t requests,
-                   Lines& lines) {
+  static std::optional<double> cached_tokens(const LinePlace& place, const std::string& line) {
     std::optional<std::string> tokens = value_after(line, "#token:");
     tokens = tokens ? tokens : value_after(line, "#full token:");
+    return tokens ? std::optional(decimal_number(place, "#token", *tokens, 0.0, kMaxTokens))
+                  : std::nullopt;
+  }
+  void add_context(const LinePlace& place, std::optional<double> tokens, std::int64_t requests,
+                   Lines& lines) {
     if (tokens) {
-      lines.context += decimal_number(place, "#token", *tokens, 0.0, kMaxTokens);
+      lines.context += *tokens;
       lines.context_requests += static_cast<double>(requests);
     }
     first_ = first_ == 0 ? place.line : first_;
@@ -223,7 +243,7 @@ class DecodeLog {
     const std::optional<std::string> rate = value_after(line, "gen throughput (token/s):");
     const double per_second =
         rate ? decimal_number(place, "gen throughput", *rate, 0.0, kMaxTokens) : 0.0;
-    if (per_second > 0.0) {
+    if (per_second >= kLeastRate) {
       lines.step_ns.push_back(1e9 * tokens / per_second);
     }
   }
@@ -260,10 +280,10 @@ class DecodeLog {
   std::string file_;
   std::optional<DraftChoice> draft_;
   bool plain_ = false;
-  bool adaptive_ = false;
+  bool by_context_ = true, adaptive_ = false;
   std::optional<std::int64_t> steps_, topk_, tokens_, interval_;
-  std::vector<std::pair<double, double>> rates_;  // accept rate, accept len
-  std::map<std::int64_t, Lines> groups_;          // by the range's end
+  std::vector<std::pair<double, double>> rates_;                   // accept rate, accept len
+  std::map<std::pair<std::int64_t, std::int64_t>, Lines> groups_;  // ends of context, of requests
   double longest_ = 0.0;
   std::int64_t rows_ = 0, idle_ = 0, without_length_ = 0, first_ = 0;
 };

@@ -23,7 +23,8 @@ constexpr std::int64_t kMaxPositions = 255;
 // Rates have three digits and lengths two, so that what follows from them is as coarse.
 constexpr double kDigits = 0.02;
 constexpr double kWhole = 0.97;
-constexpr double kLastDigit = 0.01;  // of a throughput
+constexpr double kLastDigit = 0.01;   // of a throughput
+constexpr double kLeastRate = 0.001;  // tokens a second of an engine, of some that are shown as one
 // Of the tokens that drafts emitted an answer's end may cut off some.
 constexpr double kLeastGiven = 0.5;
 constexpr double kNsPerSecond = 1e9;
@@ -325,7 +326,7 @@ class ServerLog {
       most_ = std::max(most_, engine.requests);
     }
     engine_ = engine;
-    if (input_.is_plain() && engine.requests > 0 && engine.tokens_per_s > 0.0) {
+    if (input_.is_plain() && engine.requests > 0 && engine.tokens_per_s >= kLeastRate) {
       rows_ += 1;
       if (engine.steady) {
         take_time(engine, 1.0, chains_[{0, range_of(engine)}]);
@@ -335,7 +336,7 @@ class ServerLog {
     }
   }
   void take_time(const EngineLine& engine, double tokens, ChainLines& lines) {
-    if (engine.requests == 0 || engine.tokens_per_s <= 0.0) {
+    if (engine.requests == 0 || engine.tokens_per_s < kLeastRate) {
       return;
     }
     if (!engine.steady) {

@@ -71,22 +71,39 @@ TEST_CASE("a run whose server does not say its tree needs it stated") {
 TEST_CASE("a log's decode lines are weighed by their requests and distinguished by them") {
   const ImportedPoints read =
       read_sglang_log({.file = "f",
-                       .text = kArguments + decode(1, "2.00") + decode(1, "3.00", 6000) +
-                               decode(3, "2.00", 6000) + decode(0, "0.00") + "other lines\n"});
+                       .text = kArguments + decode(1, "2.00", 5000) + decode(1, "3.00", 6000) +
+                               decode(3, "2.00", 18000) + decode(0, "0.00") + "other lines\n"});
   CHECK(read.rows_taken == 3);
   REQUIRE(read.points.size() == 4);
   CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.5));
   CHECK(read.points[0].acceptance->steps == 20);
-  CHECK(read.points[0].key.context_len == 5120);
+  CHECK(read.points[0].key.context_len == 6144);  // 5,500, rounded up
   // 100 tokens a second: two tokens of one request take 20 ms.
   CHECK(read.points[1].time_ns == std::vector<double>{20e6, 30e6});
   CHECK(read.points[2].key.regime == "concurrency 3 to 4");
   CHECK(read.points[2].acceptance->steps == 30);
-  CHECK(read.points[2].key.context_len == 2048);
+  CHECK(read.points[2].key.context_len == 6144);
   CHECK(read.points[3].key.regime == "concurrency 3 to 4");
   CHECK(read.points[3].time_ns == std::vector<double>{60e6});
   CHECK(read.left_out == std::map<std::string, std::int64_t>{{"lines of an idle server", 1}});
+}
+
+TEST_CASE("a log's contexts are distinguished by doubling ranges, unless one is stated") {
+  const std::string text = kArguments + decode(2, "2.00", 5000) + decode(2, "2.40", 30000) +
+                           decode(2, "2.20", 26000) + decode(4, "1.80", 60000);
+  const ImportedPoints read = read_sglang_log({.file = "f", .text = text});
+  REQUIRE(read.points.size() == 6);
+  CHECK(read.points[0].key.context_len == 3072);
+  CHECK(read.points[0].key.regime == "concurrency 2");
+  CHECK(read.points[2].key.context_len == 14336);  // the mean of 15,000 and 13,000
+  CHECK(read.points[2].acceptance->accepted_per_step == Approx(2.3));
+  CHECK(read.points[4].key.context_len == 15360);
+  CHECK(read.points[4].key.regime == "concurrency 3 to 4");
+  const ImportedPoints stated = read_sglang_log({.file = "f", .text = text, .context_len = 8192});
+  REQUIRE(stated.points.size() == 4);
+  CHECK(stated.points[0].key.context_len == 8192);
+  CHECK(stated.points[0].acceptance->accepted_per_step == Approx(2.2));
 }
 
 TEST_CASE("a log that does not say enough is refused with what it lacks") {
