@@ -124,32 +124,39 @@ std::vector<std::int64_t> histogram_field(const JsonRow& row, const char* name) 
   return histogram;
 }
 
-std::vector<JsonRow> json_rows(std::string_view text, const std::string& file) {
+void for_each_json_row(std::string_view text, const std::string& file,
+                       const std::function<void(const JsonRow&)>& take) {
   text.remove_prefix(text.starts_with("\xEF\xBB\xBF") ? 3 : 0);
-  std::vector<JsonRow> rows;
   const std::vector<std::string_view> lines = lines_of(text);
   LinePlace place{.file = file, .line = 1};
   if (!is_one_document(lines)) {
     for (std::size_t i = 0; i < lines.size(); ++i) {
       place.line = static_cast<std::int64_t>(i) + 1;
       if (!is_blank(lines[i])) {
-        rows.push_back({place, parsed(place.text(), lines[i])});
-        check_object(place, rows.back().object);
+        const JsonRow row{place, parsed(place.text(), lines[i])};
+        check_object(place, row.object);
+        take(row);
       }
     }
-    return rows;
+    return;
   }
   json document = parsed(file, text);
   if (!document.is_array()) {
     check_object(place, document);
-    return {{place, std::move(document)}};
+    take({place, std::move(document)});
+    return;
   }
   place = {.file = file, .unit = "entry"};
   for (json& entry : document) {
     place.line += 1;
     check_object(place, entry);
-    rows.push_back({place, std::move(entry)});
+    take({place, std::move(entry)});
   }
+}
+
+std::vector<JsonRow> json_rows(std::string_view text, const std::string& file) {
+  std::vector<JsonRow> rows;
+  for_each_json_row(text, file, [&rows](const JsonRow& row) { rows.push_back(row); });
   return rows;
 }
 

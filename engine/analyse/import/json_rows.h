@@ -19,7 +19,10 @@ struct JsonRow {
   nlohmann::json object;
 };
 
-// Throws Error(kBadInput) naming the first line or entry that is no JSON object.
+// Throws Error(kBadInput) naming the first line or entry that is no JSON object. Of lines one is
+// held at a time.
+void for_each_json_row(std::string_view text, const std::string& file,
+                       const std::function<void(const JsonRow&)>& take);
 std::vector<JsonRow> json_rows(std::string_view text, const std::string& file);
 
 // The field's number. `record` says what has such a field. Refuses a row without it, and one where

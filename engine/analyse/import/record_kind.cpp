@@ -125,6 +125,12 @@ RecordKind text_kind(std::string_view text) {
                                                              : RecordKind::kUnknown;
 }
 
+// Letters of two bytes without a mark at the beginning: every other byte is zero.
+bool is_wide(std::string_view b) {
+  return b.size() >= 4 && ((b[0] != 0 && b[1] == 0 && b[2] != 0 && b[3] == 0) ||
+                           (b[0] == 0 && b[1] != 0 && b[2] == 0 && b[3] != 0));
+}
+
 // What the bytes are instead of text; empty: they may be text.
 std::string no_text(std::string_view bytes) {
   struct Magic {
@@ -149,6 +155,9 @@ std::string no_text(std::string_view bytes) {
     if (bytes.starts_with(magic.bytes)) {
       return magic.name;
     }
+  }
+  if (is_wide(bytes)) {
+    return "text in UTF-16: save it as UTF-8";
   }
   const std::string_view text = without_blanks(bytes);
   if (text.empty()) {

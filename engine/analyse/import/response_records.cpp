@@ -172,7 +172,7 @@ ImportedPoints read_responses(const ImportText& input, const Record& record) {
   std::map<std::size_t, ChainCounts> chains;  // by positions
   ImportedPoints out;
   const bool tree = input.draft && input.draft->width > 1;
-  for (const JsonRow& row : json_rows(input.text, input.file)) {
+  for_each_json_row(input.text, input.file, [&](const JsonRow& row) {
     const std::vector<JsonRow> found = rows_with(row, kHistogram);
     for (const JsonRow& metrics : found) {
       const ChainCounts counts = counts_of(metrics, record);
@@ -189,7 +189,7 @@ ImportedPoints read_responses(const ImportText& input, const Record& record) {
     if (found.empty()) {
       out.left_out[std::string("objects without ") + kHistogram] += 1;
     }
-  }
+  });
   for (const auto& [positions, counts] : chains) {
     if (tree) {
       out.points.push_back(tree_point(counts, input));

@@ -90,7 +90,7 @@ struct Rows {
 ImportedPoints read_sglang_bench(const ImportText& input) {
   ImportedPoints out;
   std::map<std::pair<std::string, std::int64_t>, Rows> groups;
-  for (const JsonRow& given : json_rows(input.text, input.file)) {
+  for_each_json_row(input.text, input.file, [&](const JsonRow& given) {
     const Row row = row_of(given);
     const Strategy strategy = strategy_of(given.place, input.attention, draft_of(given.place, row));
     check_length(given.place, "acc_length", strategy.draft, row.acc_length);
@@ -98,7 +98,7 @@ ImportedPoints read_sglang_bench(const ImportText& input) {
     rows.strategy = strategy;
     rows.add(row);
     out.rows_taken += 1;
-  }
+  });
   const std::int64_t context_len = context_of(input, kPromptTokens);
   for (auto& [key, rows] : groups) {
     const std::int64_t batch = key.second;

@@ -174,12 +174,12 @@ ImportedPoints read_sglang_requests(const ImportText& input) {
   }
   Steps all;
   ImportedPoints out;
-  for (const JsonRow& row : json_rows(input.text, input.file)) {
+  for_each_json_row(input.text, input.file, [&](const JsonRow& row) {
     for (const JsonRow& meta : rows_with(row, kHistogram)) {
       all.add(meta);
       out.rows_taken += 1;
     }
-  }
+  });
   while (!all.histogram.empty() && all.histogram.back() == 0) {
     all.histogram.pop_back();
   }

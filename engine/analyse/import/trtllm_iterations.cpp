@@ -144,9 +144,8 @@ class Statistics {
 
 ImportedPoints read_trtllm_iterations(const ImportText& input) {
   Statistics statistics(input);
-  for (const JsonRow& row : json_rows(input.text, input.file)) {
-    statistics.take(row);
-  }
+  for_each_json_row(input.text, input.file,
+                    [&statistics](const JsonRow& row) { statistics.take(row); });
   return statistics.points();
 }
 

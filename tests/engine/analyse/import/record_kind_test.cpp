@@ -25,6 +25,8 @@ TEST_CASE("what is no text is named") {
   CHECK(test::contains(refusal("PAR1", "csv"), "Parquet"));
   CHECK(test::contains(refusal("SQLite format 3", "csv"), "versieve merge"));
   CHECK(test::contains(refusal("\xFF\xFE{", "sglang"), "UTF-16"));
+  CHECK(test::contains(refusal(std::string("I\0N\0F\0", 6), "sglang"), "UTF-16"));
+  CHECK(test::contains(refusal(std::string("\0I\0N\0F", 6), "csv"), "UTF-16"));
   CHECK(test::contains(refusal("", "csv"), "is empty: it has no row to import"));
   CHECK(test::contains(refusal(" \n\n", "csv"), "is empty"));
   CHECK(test::contains(refusal("<!DOCTYPE html><html>", "vllm"), "a web page"));
