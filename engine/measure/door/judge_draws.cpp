@@ -58,9 +58,9 @@ JudgedAs verdict_of(const DrawTally& tally, bool same_draws, const ChiSquare& wh
   if (same_draws || is_certain(tally)) {
     return JudgedAs::kExact;
   }
-  // Two tests: each at half the chance.
+  // Two tests: each at half the chance, and that where the tail is heavy.
   const double least = std::min(where.p_value, what.p_value);
-  if (least < 0.5 * kLeastChance) {
+  if (least < 0.5 * kLeastChance / kHeavyTail) {
     return JudgedAs::kWrong;
   }
   return what.is_test() ? JudgedAs::kFits : JudgedAs::kUndecided;

@@ -11,8 +11,11 @@
 
 namespace versieve::engine {
 
-// A draw of the right law has a smaller p value once in ten thousand.
+// A right sampler is called wrong at most once in ten thousand times.
 inline constexpr double kLeastChance = 1e-4;
+// Pearson's statistic over cells of as few as five draws is beyond a p value of 1.25e-5 up to 3.4
+// times as often as that (300,000 simulated counts each of three laws, 200 draws).
+inline constexpr double kHeavyTail = 4.0;
 // Where a probability is this share of what it is made of, another engine's rounding may have left
 // it or taken it away (the door's tolerance of decisions, README.md).
 inline constexpr double kRounding = 1e-4;

@@ -56,7 +56,8 @@ Tensor rounded(const TensorView& view, const std::string& name) {
 TensorSet rounded_inputs(const SafetensorsFile& file, kernels::Dtype dtype) {
   TensorSet set{.tensors = {}, .metadata = file.metadata()};
   for (const auto& [name, view] : file.tensors()) {
-    const bool is_float = view.type == StorageType::kF32 || view.type == StorageType::kF64;
+    const bool is_float = view.type == StorageType::kF32 || view.type == StorageType::kF64 ||
+                          view.type == StorageType::kF16;
     if (!is_float || dtype == kernels::Dtype::kF64) {
       set.tensors[name] = copy_of(view);
     } else {
