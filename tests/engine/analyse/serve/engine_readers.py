@@ -41,6 +41,8 @@ def check_keys(keys, fields):
 def vllm(readers, settings):
     config = settings["speculative-config"]
     check_keys(config, fields_of(readers / "vllm/config/speculative.py", "SpeculativeConfig"))
+    if "num_speculative_tokens_per_batch_size" not in config:
+        return {batch: config["num_speculative_tokens"] for batch in BATCHES}
     dynamic = module_from(readers / "vllm/v1/spec_decode/dynamic/utils.py", "dynamic")
     lengths = dynamic.build_dynamic_sd_schedule_lookup(
         config["num_speculative_tokens_per_batch_size"], max(BATCHES),

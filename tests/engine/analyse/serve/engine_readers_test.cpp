@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <functional>
 
+#include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/serve/planned_schedule.h"
 #include "engine/analyse/serve/serving_deployment.h"
 #include "engine/io/atomic_file.h"
+#include "model/words/error.h"
 #include "tests/end_to_end/command.h"
 #include "tests/engine/analyse/serve/planned_case.h"
 #include "tests/engine/analyse/serve/serving_case.h"
@@ -64,15 +66,31 @@ std::int64_t chosen_length(const ServingSchedule& schedule, std::int64_t context
   return 0;
 }
 
-void check_read(const char* format, const std::string& needs, const ServingSchedule& schedule,
-                const std::function<std::int64_t(std::int64_t)>& expected) {
-  if (!std::filesystem::exists(readers() + "/" + needs)) {
-    std::printf(
-        "SKIPPED: %s is not there: tests/engine/analyse/serve/fetch_engine_readers.sh says "
-        "how to get it\n",
-        needs.c_str());
-    return;
+bool are_there(const std::string& needs) {
+  if (std::filesystem::exists(readers() + "/" + needs)) {
+    return true;
   }
+  std::printf(
+      "SKIPPED: %s is not there: tests/engine/analyse/serve/fetch_engine_readers.sh says "
+      "how to get it\n",
+      needs.c_str());
+  return false;
+}
+
+// What the engine's reader drafts by requests at a time, of a file.
+nlohmann::json lengths_of(const char* format, const std::filesystem::path& file) {
+  const CommandResult run =
+      run_line("python3 " VERSIEVE_SOURCE_DIR "/tests/engine/analyse/serve/engine_readers.py " +
+               readers() + " " + format + " " + file.string());
+  INFO(text_of_file(file) << run.err);
+  REQUIRE(run.code == 0);
+  nlohmann::json lengths = nlohmann::json::parse(run.out);
+  CHECK(lengths.size() == 18);
+  return lengths;
+}
+
+void check_read(const char* format, const ServingSchedule& schedule,
+                const std::function<std::int64_t(std::int64_t)>& expected) {
   const TempFolder folder;
   const ServingFiles files = serving_files(
       schedule, format,
@@ -81,13 +99,7 @@ void check_read(const char* format, const std::string& needs, const ServingSched
   if (!files.tiers.empty()) {
     write_file_atomically(folder / "s.tiers.json", files.tiers);
   }
-  const CommandResult run =
-      run_line("python3 " VERSIEVE_SOURCE_DIR "/tests/engine/analyse/serve/engine_readers.py " +
-               readers() + " " + format + " " + (folder / "s.yaml").string());
-  INFO(files.settings << run.err);
-  REQUIRE(run.code == 0);
-  const nlohmann::json lengths = nlohmann::json::parse(run.out);
-  CHECK(lengths.size() == 18);
+  const nlohmann::json lengths = lengths_of(format, folder / "s.yaml");
   for (const auto& [batch, length] : lengths.items()) {
     const int requests = std::stoi(batch);
     CAPTURE(requests);
@@ -95,22 +107,59 @@ void check_read(const char* format, const std::string& needs, const ServingSched
   }
 }
 
+// Files of a table of one request at a time: of each class the draft that the engine takes.
+void check_classes(const char* format) {
+  const TempFolder folder;
+  std::vector<PrecisionClass> classes;
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    classes.push_back(static_cast<PrecisionClass>(i));
+  }
+  PlanOptions options{.classes = classes};
+  options.buckets = {{0, 4096}, {4096, 8192}};
+  const PlanTable table = plan(synthetic::fitted_by_hand(0.8, 0.9, true),
+                               hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), options);
+  int taken = 0;
+  for (const PrecisionClass precision : classes) {
+    const DeploymentWish wish{.precision = precision, .context = 1000, .draft_model = "/d"};
+    const ServingEngine& engine = *serving_engine(format);
+    std::string file;
+    try {
+      file = deployment_file(table, engine, wish);
+    } catch (const Error& error) {  // it has nothing like this class, and says so
+      CHECK(error.code() == ExitCode::kAnswerNo);
+      CHECK(precision != PrecisionClass::kStrict);
+      continue;
+    }
+    CAPTURE(name_of(precision));
+    write_file_atomically(folder / "s.yaml", file);
+    const DraftChoice draft = chosen_deployment(table, engine, wish).draft;
+    const nlohmann::json lengths = lengths_of(format, folder / "s.yaml");
+    CHECK(lengths.at("1") == draft.levels());
+    taken += 1;
+  }
+  CHECK(taken >= 3);
+}
+
 // Of a server's own evidence, and of a planner table.
-void check_both(const char* format, const std::string& needs) {
-  check_read(format, needs, falling_schedule(), falling_length);
+void check_all(const char* format, const std::string& needs) {
+  if (!are_there(needs)) {
+    return;
+  }
+  check_read(format, falling_schedule(), falling_length);
   const ServingSchedule planned = planned_schedule(planned_table());
-  check_read(format, needs, planned,
+  check_read(format, planned,
              [&](std::int64_t requests) { return chosen_length(planned, 1000, requests); });
+  check_classes(format);
 }
 
 }  // namespace
 
 TEST_CASE("vLLM's reader takes the schedule and drafts what it says") {
-  check_both("vllm", "vllm/v1/spec_decode/dynamic/utils.py");
+  check_all("vllm", "vllm/v1/spec_decode/dynamic/utils.py");
 }
 TEST_CASE("SGLang's reader takes the tiers and drafts what they say") {
-  check_both("sglang", "sglang/srt/speculative/adaptive_spec_params.py");
+  check_all("sglang", "sglang/srt/speculative/adaptive_spec_params.py");
 }
 TEST_CASE("TensorRT-LLM's reader takes the schedule and drafts what it says") {
-  check_both("trtllm", "tensorrt_llm/llm_args.py");
+  check_all("trtllm", "tensorrt_llm/llm_args.py");
 }
