@@ -144,6 +144,18 @@ constexpr KindStart kNoiseStarts[] = {
     {LaunchKind::kGumbelNoise, KindParameter::kStepNs, 50.0},
 };
 
+// Of chains' samplers: as ranges of the sweep `samplers` on an H100 had them (h100-sampled.db).
+constexpr KindStart kSamplerStarts[] = {
+    {LaunchKind::kSpecSoftmax, KindParameter::kBaseUs, 1.6},
+    {LaunchKind::kSpecSoftmax, KindParameter::kStepNs, 200.0},
+    {LaunchKind::kSpecSum, KindParameter::kBaseUs, 3.0},
+    {LaunchKind::kSpecSum, KindParameter::kStepNs, 54.0},
+    {LaunchKind::kSpecDraw, KindParameter::kBaseUs, 8.5},
+    {LaunchKind::kSpecDraw, KindParameter::kStepNs, 36.0},
+    {LaunchKind::kSpecChain, KindParameter::kBaseUs, 5.3},
+    {LaunchKind::kSpecChain, KindParameter::kStepNs, 128.0},
+};
+
 // What tells each parameter of these launches apart is their shape: products and waves of a phase
 // grow as its steps do, and a phase has no start of its own.
 bool is_told_apart(LaunchKind kind, KindParameter parameter) {
@@ -210,9 +222,12 @@ Range range_of(LaunchKind kind, std::size_t parameter) {
   set_rounds(kind, static_cast<KindParameter>(parameter), r);
   set_resa(kind, static_cast<KindParameter>(parameter), r);
   set_indexer(kind, static_cast<KindParameter>(parameter), r);
-  for (const KindStart& start : kNoiseStarts) {
-    if (start.kind == kind && start.parameter == static_cast<KindParameter>(parameter)) {
-      r.initial = start.initial;
+  for (const std::span<const KindStart> starts :
+       {std::span<const KindStart>(kNoiseStarts), std::span<const KindStart>(kSamplerStarts)}) {
+    for (const KindStart& start : starts) {
+      if (start.kind == kind && start.parameter == static_cast<KindParameter>(parameter)) {
+        r.initial = start.initial;
+      }
     }
   }
   return r;

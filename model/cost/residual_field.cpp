@@ -10,6 +10,7 @@
 #include "model/launches/nsa_shape.h"
 #include "model/launches/resa_decode.h"
 #include "model/launches/sampling.h"
+#include "model/launches/spec_sample.h"
 
 namespace versieve {
 namespace {
@@ -26,6 +27,8 @@ constexpr int kDenseSteps = 60;        // of steps of a target with a dense cach
 constexpr int kPeriods = 61;           // of ReSA's, a step's share
 constexpr int kSelfDrafted = 62;       // of steps of a target that drafts for itself
 constexpr int kVanillaFamilies = 110;  // one a launch of ReSA's vanilla form
+// A sampler's forms, which are launches unlike each other.
+constexpr double kFormApart = 1.0;
 constexpr int kDenseFamilies = 101, kTopkFamilies = 120, kSamplingFamilies = 140;
 
 double logarithm(std::int64_t value, double unit) {
@@ -144,10 +147,16 @@ Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t n
   // The sigmoid test is a launch of the exact one's.
   const bool sigmoid = c.algorithm == SamplingAlgorithm::kSigmoid;
   const int algorithm = static_cast<int>(sigmoid ? SamplingAlgorithm::kExact : c.algorithm);
+  double form = 0.0, rounds = 0.0;
+  if (c.algorithm != SamplingAlgorithm::kBaseline && c.width == 0 && chain_in_one_launch(vocab)) {
+    const ChainGrid grid = chain_grid(nodes - 1, c.samples, vocab, c.batch);
+    form = kFormApart * static_cast<double>(chain_form(grid, grid.votes(), sigmoid));
+    rounds = static_cast<double>(grid.rounds - 1);
+  }
   return {kSamplingFamilies + 2 * algorithm + (c.width > 0 ? 1 : 0),
           {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples, 4.0),
            (sigmoid ? 0.5 : 0.0) + (c.cuts() ? 2.0 : 0.0), logarithm(element_bytes, 4.0),
-           logarithm(c.batch, 4.0)}};
+           logarithm(c.batch, 4.0), form, rounds}};
 }
 
 double distance(const Regime& a, const Regime& b) {

@@ -19,6 +19,11 @@ void add_step_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t n
                        std::int64_t element_bytes, StepWork& out);
 bool is_sampler(LaunchKind kind);
 
+inline constexpr double kSms = 132.0;  // of an H100 and an H200
+// Clusters of `blocks` thread blocks that run at once, `of_sm` blocks an SM, on the eight GPCs of
+// 16 and 18 SMs that those SMs are; a cluster stays within one.
+double clusters_at_once(double blocks, double of_sm);
+
 // What the launches of both share.
 inline constexpr double kSamplerLogits = 1024.0;  // of a block
 inline constexpr double kSamplerCluster = 16.0;   // blocks that share a row
@@ -28,6 +33,9 @@ struct Sampler {
   bool cold = false;
   StepWork& out;
 
+  // One launch of dependent steps of a block; `reads_logits`: of rows that nobody wrote before.
+  LaunchWork made(LaunchKind kind, const Traffic& traffic, double blocks, double steps,
+                  bool reads_logits) const;
   // `blocks` blocks, each going over `share` of a row.
   void add(LaunchKind kind, const Traffic& traffic, double blocks, double share,
            bool reads_logits) const;

@@ -131,7 +131,10 @@ TEST_CASE("a batch and what is cut of its rows are priced as they run") {
     const StepWork cut = launches({.batch = 4, .top_k = 50}, vocab);
     const StepWork twice = launches({.batch = 4, .top_k = 50, .top_p = 0.95}, vocab);
     const StepWork floor = launches({.batch = 4, .min_p = 0.1}, vocab);
-    CHECK(launches_of(cut, [](LaunchKind kind) { return kind == LaunchKind::kSpecChain; }) == 2);
+    const bool streams =
+        chain_form(chain_grid(8, 1, vocab, 4), true, false) == ChainForm::kStreamed;
+    CHECK(launches_of(cut, [](LaunchKind kind) { return kind == LaunchKind::kSpecChain; }) ==
+          (streams ? 3 : 2));
     CHECK(cut.begin()->unique.total_read() == 68.0 * static_cast<double>(vocab) * 2.0);
     CHECK(floor.begin()->steps < cut.begin()->steps);
     CHECK(cut.begin()->steps < twice.begin()->steps);
@@ -162,4 +165,60 @@ TEST_CASE("behind a cut the rows are read cold once, and a step's logits not at 
   REQUIRE(step.count == 1);  // positions vote: nobody picks
   CHECK(step.begin()->kind == LaunchKind::kSpecChain);
   CHECK(step.begin()->handover_distance < 1e17);
+}
+
+TEST_CASE("positions that the chip does not hold at once take waves of their clusters") {
+  const auto steps = [](std::int64_t gamma) {
+    StepWork work;
+    add_sampling({}, 151936, gamma + 1, 2, true, work);
+    return work.begin()->steps;
+  };
+  // Clusters of 16 blocks of ten warps with 128 registers a thread: one a GPC, seven at once.
+  CHECK(steps(6) < 1.1 * steps(5));
+  CHECK(steps(7) > 1.8 * steps(6));
+}
+
+TEST_CASE("a chain's end reads rows again: what L2 has lost by then counts") {
+  const auto launched = [](const SamplingCase& c, std::int64_t nodes) {
+    StepWork work;
+    add_sampling(c, 128256, nodes, 4, true, work);
+    return work;
+  };
+  const StepWork held = launched({}, 9), votes = launched({}, 17);
+  CHECK(held.begin()->passes == 1.0);
+  // Both rows of the first rejection, of 33.
+  CHECK(votes.begin()->passes == Approx(1.0 + 2.0 / 33.0));
+  CHECK(votes.begin()->working_set > 1e12);
+  // A batch of large rows: statistics of all of them, then two rows of each of 16 sequences.
+  const StepWork streams = launched({.batch = 16}, 9);
+  REQUIRE(streams.count >= 2);
+  CHECK(streams.work[1].kind == LaunchKind::kSpecChain);
+  CHECK(streams.work[0].unique.total_read() == 16.0 * 17.0 * 128256.0 * 4.0);
+  CHECK(streams.work[1].unique.total_read() == 16.0 * 2.0 * 128256.0 * 4.0);
+  CHECK(streams.work[1].handover_distance == streams.work[0].unique.total());
+}
+
+TEST_CASE("a search for cuts goes in waves of its rows' clusters and over its slices again") {
+  const auto cut = [](std::int64_t nodes) {
+    StepWork work;
+    add_sampling({.top_k = 50, .top_p = 0.95}, 32000, nodes, 2, true, work);
+    return *work.begin();
+  };
+  // 33 rows are 33 clusters of eight blocks, of which 32 run at once; 41 are of four blocks.
+  CHECK(cut(17).steps > 1.7 * cut(9).steps);
+  CHECK(cut(21).steps < 1.3 * cut(9).steps);
+  CHECK(cut(9).working_set == 17.0 * 32000.0 * 2.0);
+  CHECK(cut(9).passes > 4.0);
+}
+
+TEST_CASE("a baseline's rows that the chip does not hold at once take another wave") {
+  const auto softmax = [](std::int64_t batch) {
+    StepWork work;
+    add_sampling({.algorithm = SamplingAlgorithm::kBaseline, .batch = batch}, 128256, 9, 2, true,
+                 work);
+    return *work.begin();
+  };
+  CHECK(softmax(14).steps == softmax(1).steps);  // 126 rows, an SM each
+  CHECK(softmax(16).steps == 2.0 * softmax(1).steps);
+  CHECK(softmax(16).working_set == 132.0 * 128256.0 * 6.0);
 }

@@ -43,17 +43,32 @@ double log_error_of_median(const std::vector<double>& samples_ns) {
          std::sqrt(static_cast<double>(samples_ns.size()));
 }
 
+// A sum that knows what both of its parts know.
+void add(const std::optional<double>& more, std::optional<double>& sum) {
+  sum = more && sum ? std::optional(*sum + *more) : std::nullopt;
+}
+
+// Launches of one kind are priced together: a sampler with the search for what is cut before it.
 void add_ranges(const PointMeasurement& m, const KindOfPath& kind_of, FitPoint& p) {
   for (const RangeMeasurement& range : m.ranges) {
     const std::optional<LaunchKind> kind = kind_of(range.path);
-    if (kind) {
-      RangeObservation& observed = p.ranges.emplace_back(
-          RangeObservation{.kind = *kind, .time_us = shortest_us(range.gpu_time_ns)});
-      if (const std::optional<DramBytes> bytes = dram_bytes(range)) {
-        observed.dram_bytes = bytes->total();
-        observed.read_bytes = bytes->read;
-      }
+    if (!kind) {
+      continue;
     }
+    RangeObservation observed{.kind = *kind, .time_us = shortest_us(range.gpu_time_ns)};
+    if (const std::optional<DramBytes> bytes = dram_bytes(range)) {
+      observed.dram_bytes = bytes->total();
+      observed.read_bytes = bytes->read;
+    }
+    const auto same = std::find_if(p.ranges.begin(), p.ranges.end(),
+                                   [&](const RangeObservation& r) { return r.kind == *kind; });
+    if (same == p.ranges.end()) {
+      p.ranges.push_back(observed);
+      continue;
+    }
+    add(observed.time_us, same->time_us);
+    add(observed.dram_bytes, same->dram_bytes);
+    add(observed.read_bytes, same->read_bytes);
   }
   if (const std::optional<DramBytes> bytes = dram_bytes(m.ranges)) {
     p.dram_bytes = bytes->total();
