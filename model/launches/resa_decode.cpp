@@ -19,7 +19,13 @@ constexpr double kTileKeys = 64.0;
 // selection.
 constexpr double kScoreBlocks = 528.0, kScoreThreads = 256.0, kScoreRows = 4.0;
 constexpr double kSelectThreads = 1024.0, kSelectDigits = 2048.0;
-constexpr double kLoadBytes = 16.0;  // of a lane
+// A head whose cut shares its digit with other scores takes a pass more, and the slowest head is
+// the launch: the likelier, the more blocks are chosen (h100-terms.db, NVIDIA H100, 2026-11-27: 3
+// of 36 launches of up to 26 chosen blocks, 10 of 20 of up to 99, 24 of 28 of up to 210, 28 of 28
+// beyond).
+constexpr double kSelectAgain = 0.35;    // of such a pass, in passes over all digits
+constexpr double kChosenOfAgain = 70.0;  // that make it likely
+constexpr double kLoadBytes = 16.0;      // of a lane
 constexpr double kChunkStart = 1.0;  // of an attending block, before and after, in chunks of keys
 
 }  // namespace
@@ -185,10 +191,12 @@ void add_vanilla(const traffic::ResaShape& r, double repeated, double layers, St
   add_dense_launch(vanilla(LaunchKind::kResaScore, layers, traffic::resa_score(r), grid, means,
                            at_least_one(number(r.blocks) * heads / (rows * grid * kScoreRows))),
                    out);
-  add_dense_launch(vanilla(LaunchKind::kResaSelect, layers, traffic::resa_select(r), heads,
-                           std::ceil(number(r.blocks) / kSelectThreads),
-                           std::log(number(r.blocks)) / std::log(kSelectDigits)),
-                   out);
+  add_dense_launch(
+      vanilla(LaunchKind::kResaSelect, layers, traffic::resa_select(r), heads,
+              std::ceil(number(r.blocks) / kSelectThreads),
+              std::log(number(r.blocks)) / std::log(kSelectDigits) +
+                  kSelectAgain * (1.0 - std::exp(-number(r.active_blocks) / kChosenOfAgain))),
+      out);
   const double tokens = number(r.active_blocks * r.key_block);
   const std::int64_t chunks = std::llround(flash_chunks(tokens));
   Traffic attend = traffic::resa_attend(r);
