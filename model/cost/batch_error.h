@@ -18,6 +18,34 @@ namespace versieve {
 inline constexpr double kRequestsLogError = 0.04;
 inline constexpr double kRowsLogError = 0.04;
 
+// Assumptions, after six planned steps of 8 to 64 requests on an H100 that took 1.04 to 1.46
+// times what was predicted of them, as random weights share less (engine/measure/bench/README.md):
+// of log step time, for each unit of the log of distinct blocks of a group, where attention is all
+// of the step; and the number of requests at which it is half. What a pair's neighbours share that
+// nobody measured is as likely this much more or less.
+inline constexpr double kSharingLogError = 0.30;
+inline constexpr double kSharingRequests = 16.0;
+inline constexpr double kAssumedOverlapError = 0.15;
+
+// Distinct blocks of `group` queries, in blocks of one.
+inline double distinct_of_group(double group, double overlap) {
+  return 1.0 + (group - 1.0) * (1.0 - overlap);
+}
+
+// Standard deviation of log step time of `requests` requests whose groups share `overlap`, since no
+// step of many was measured at it: those of `batch` were at its least_overlap or above.
+inline double sharing_log_error(std::int64_t requests, double group, double overlap,
+                                bool is_assumed, const BatchFit& batch) {
+  if (requests <= 1 || group <= 1.0 || !batch.measured(AttentionKind::kNsa)) {
+    return 0.0;
+  }
+  const double distinct = distinct_of_group(group, overlap);
+  const double apart = std::log(distinct_of_group(group, batch.least_overlap) / distinct);
+  const double unsure = is_assumed ? kAssumedOverlapError * (group - 1.0) / distinct : 0.0;
+  const double number = static_cast<double>(requests);
+  return kSharingLogError * number / (number + kSharingRequests) * std::hypot(apart, unsure);
+}
+
 // Whether steps of a target as wide were among those measured: of another geometry terms and fields
 // are borrowed.
 inline bool is_batch_geometry(const BatchFit& batch, const LlmShape& target) {
@@ -47,7 +75,7 @@ inline double batch_log_error(std::int64_t requests, double rows, double measure
     return std::max(0.0, std::log2(most / std::max(1.0, measured)));
   };
   const double most_rows = batch.measured() ? static_cast<double>(batch.most_rows) : measured_rows;
-  return (batch.measured() ? batch.log_latency / kNinety : 0.0) +
+  return (batch.measured() ? batch.width_of(requests) / kNinety : 0.0) +
          kRequestsLogError *
              doublings(static_cast<double>(requests), static_cast<double>(batch.most_requests)) +
          kRowsLogError * doublings(rows, most_rows);

@@ -47,6 +47,19 @@ BatchTerms BatchFit::values() const {
   return out;
 }
 
+double BatchFit::width_of(std::int64_t requests) const {
+  double below = 0.0, above = 0.0;
+  for (const BatchWidth& width : widths) {
+    if (width.requests <= requests) {
+      below = width.log_latency;
+    }
+    if (width.requests >= requests && above == 0.0) {
+      above = width.log_latency;
+    }
+  }
+  return widths.empty() ? log_latency : std::max(below, above);
+}
+
 void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const StepShape& s,
                  StepWork& work) {
   const Regime regime = batch_regime(s);

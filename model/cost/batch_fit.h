@@ -43,6 +43,13 @@ struct BatchTermEstimate {
   bool informed = false;
 };
 
+// |log(predicted / measured)| that 90 % of steps stay under whose number of requests was left out
+// and is within a factor of four of this one: few requests are missed otherwise than many.
+struct BatchWidth {
+  std::int64_t requests = 0;
+  double log_latency = 0.0;
+};
+
 struct BatchFit {
   std::int64_t points = 0;                  // 0: none was measured, and nothing else here counts
   std::int64_t dense_points = 0;            // of them, of targets with a dense cache
@@ -57,6 +64,9 @@ struct BatchFit {
   ResidualField bytes;
   // |log(predicted / measured)| that 90 % stay under where their number of requests was left out.
   double log_latency = 0.0;
+  std::vector<BatchWidth> widths;  // by ascending requests; empty: log_latency is all that is known
+  // The least that neighbouring queries' blocks had in common where they were read by groups.
+  double least_overlap = 0.0;
   std::int64_t most_requests = 0, most_rows = 0;  // that were measured
 
   bool measured() const { return points > 0; }
@@ -64,6 +74,8 @@ struct BatchFit {
     return kind == AttentionKind::kDense ? dense_points > 0 : points > dense_points;
   }
   BatchTerms values() const;
+  // The widest of the nearest numbers of requests on both sides.
+  double width_of(std::int64_t requests) const;
 };
 
 // Of a step of `shape.requests` requests: as the batched engine runs it. Adds the terms and the

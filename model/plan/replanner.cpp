@@ -262,8 +262,9 @@ Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Frame& fram
   const Strategy& strategy = all_.of(frame.bucket)[static_cast<std::size_t>(tuple.candidate)];
   const Times times = composed_times(tuple, frame);
   const AcceptedTokens& accepted = frame.accepted[static_cast<std::size_t>(tuple.yield)];
-  const double time_error =
-      frame.pricer.with_batch_error(frame.log_error, strategy.draft.nodes, target_.attention, true);
+  const double time_error = std::hypot(
+      frame.pricer.with_batch_error(frame.log_error, strategy.draft.nodes, target_.attention, true),
+      frame.pricer.sharing_error(strategy, options_.buckets[frame.bucket]));
   Ranked out{.rate = rate_of(tuple, times, frame),
              .half_width = kNinety * std::hypot(accepted.log_error, time_error),
              .tuple = &tuple};

@@ -111,6 +111,19 @@ double Pricer::with_batch_error(double of_one, std::int64_t nodes, AttentionKind
   return std::hypot(of_one, batch_log_error(concurrency_, rows, measured_rows_));
 }
 
+double Pricer::sharing_error(const Strategy& strategy, const ContextBucket& bucket) const {
+  if (concurrency_ <= 1 || strategy.group_size <= 1 || target_.attention != AttentionKind::kNsa ||
+      fit_.acceptance.positional.empty()) {
+    return 0.0;
+  }
+  const AcceptanceModel& pair = fit_.acceptance;
+  const bool is_assumed = pair.overlap_of.sha256.empty() || pair.overlap_of.sha256 != pair.sha256;
+  const double group = static_cast<double>(std::min(strategy.group_size, strategy.draft.nodes));
+  const double overlap =
+      accepted_sharing(pair, strategy.order, bucket.low, bucket.high).order.overlap;
+  return sharing_log_error(concurrency_, group, overlap, is_assumed, fit_.batch);
+}
+
 void Pricer::compose(const Strategy& strategy, std::int64_t context, double overlap,
                      StepSink& sink) const {
   for (const DraftedLength& drafted : drafted_lengths(strategy, fit_, context)) {
@@ -246,7 +259,9 @@ Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket
     out.error.step = std::hypot(out.error.step, kOrderLogError);
   }
   apply_measured(strategy, bucket, out);
-  out.error.step = with_batch_error(out.error.step, strategy.draft.nodes, target_.attention, true);
+  out.error.step =
+      std::hypot(with_batch_error(out.error.step, strategy.draft.nodes, target_.attention, true),
+                 sharing_error(strategy, bucket));
   return out;
 }
 

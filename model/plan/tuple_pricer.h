@@ -76,6 +76,8 @@ class Pricer {
   // number adds to what one has.
   double with_batch_error(double of_one, std::int64_t nodes, AttentionKind target,
                           bool as_batched) const;
+  // The same of what this tuple's groups share (batch_error.h), on top.
+  double sharing_error(const Strategy& strategy, const ContextBucket& bucket) const;
 
  private:
   // Predicted and measured latencies of one tuple in one range.

@@ -245,11 +245,15 @@ class BatchFitting {
     b.time = model.time;
     b.bytes = model.bytes;
     b.launch = points_.front()->point.key.launch;
+    b.least_overlap = 1.0;  // of no groups
     for (const BatchPoint* p : points_) {
       const bool dense = p->point.shape.target.attention == AttentionKind::kDense;
       b.dense_points += dense;
       std::int64_t& together = dense ? b.dense_together : b.together;
       together = std::max(together, p->together);
+      if (!dense && p->point.shape.group_size > 1 && p->point.shape.num_queries > 1) {
+        b.least_overlap = std::min(b.least_overlap, p->point.shape.overlap);
+      }
       b.most_requests = std::max(b.most_requests, p->requests);
       b.most_rows = std::max(b.most_rows, p->point.key.num_queries);
     }
@@ -292,18 +296,33 @@ class BatchFitting {
     return out;
   }
 
-  // An interval of a number of requests comes from the others' errors: its own are not known
-  // beforehand.
-  static std::optional<double> width_of(const std::vector<LeftOutBatch>& all,
-                                        const LeftOutBatch* except) {
+  // The quantile of the errors of all numbers of requests that `is` holds of.
+  template <class Is>
+  static std::optional<double> width_of(const std::vector<LeftOutBatch>& all, const Is& is) {
     std::vector<double> errors;
     for (const LeftOutBatch& one : all) {
-      if (&one != except && !one.beyond) {
+      if (!one.beyond && is(one)) {
         const std::vector<double> own = one.log_errors();
         errors.insert(errors.end(), own.begin(), own.end());
       }
     }
     return conformal_quantile(errors, 0.9);
+  }
+
+  static bool is_near(const LeftOutBatch& one, const LeftOutBatch& other) {
+    constexpr std::int64_t kFactor = 4;
+    return one.requests <= kFactor * other.requests && other.requests <= kFactor * one.requests;
+  }
+
+  // Of the fit that is left behind: what every number near this one was missed by.
+  void widths(const std::vector<LeftOutBatch>& all) {
+    BatchFit& b = report_.model.batch;
+    b.log_latency = width_of(all, [](const LeftOutBatch&) { return true; }).value_or(0.0);
+    for (const LeftOutBatch& one : all) {
+      const std::optional<double> width =
+          width_of(all, [&](const LeftOutBatch& other) { return is_near(one, other); });
+      b.widths.push_back({one.requests, width.value_or(b.log_latency)});
+    }
   }
 
   void judge(const std::vector<LeftOutBatch>& all) {
@@ -312,7 +331,9 @@ class BatchFitting {
     for (const LeftOutBatch& one : all) {
       Errors own_latency, own_dram;
       Coverage own;
-      const std::optional<double> width = width_of(all, &one);
+      // From the others' errors: its own are not known beforehand.
+      const std::optional<double> width = width_of(
+          all, [&](const LeftOutBatch& other) { return &one != &other && is_near(one, other); });
       for (const auto& [p, prediction] : one.points) {
         own_latency.add(prediction.time_us, p->point.time_us);
         own_dram.add(prediction.dram_bytes, judged_bytes(p->point));
@@ -333,7 +354,7 @@ class BatchFitting {
     report_.batch_latency = latency.summary();
     report_.batch_dram = dram.summary();
     report_.batch_coverage_90 = covered.share();
-    report_.model.batch.log_latency = width_of(all, nullptr).value_or(0.0);
+    widths(all);
   }
 
   Points points_;
@@ -381,7 +402,12 @@ void fit_batches(const std::vector<PointMeasurement>& measured, const HardwareSp
   }
   if (prior != nullptr && prior->batch.measured()) {
     report.model.batch = prior->batch;
-    report.model.batch.log_latency += prior->carried_half_width(hardware);
+    BatchFit& batch = report.model.batch;
+    const double further = prior->carried_half_width(hardware);
+    batch.log_latency += further;
+    for (BatchWidth& width : batch.widths) {
+      width.log_latency += further;
+    }
   }
 }
 

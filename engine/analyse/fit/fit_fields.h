@@ -161,12 +161,17 @@ void visit_fields(A& a, T& x) {
   auto& [value, low, high, informed] = x;
   a(value, low, high, informed);
 }
+template <class A, Is<BatchWidth> T>
+void visit_fields(A& a, T& x) {
+  auto& [requests, log_latency] = x;
+  a(requests, log_latency);
+}
 template <class A, Is<BatchFit> T>
 void visit_fields(A& a, T& x) {
   auto& [points, dense_points, launch, terms, together, dense_together, kinds, time, bytes,
-         log_latency, most_requests, most_rows] = x;
+         log_latency, widths, least_overlap, most_requests, most_rows] = x;
   a(points, dense_points, launch, terms, together, dense_together, kinds, time, bytes, log_latency,
-    most_requests, most_rows);
+    widths, least_overlap, most_requests, most_rows);
 }
 template <class A, Is<EnergyLaw> T>
 void visit_fields(A& a, T& x) {

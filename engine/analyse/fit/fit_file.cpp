@@ -167,12 +167,18 @@ ordered_json batch_of(const FitReport& r) {
                       {"measured_bytes", json_of(p.measured_bytes)},
                       {"predicted_bytes", p.predicted_bytes}});
   }
+  ordered_json widths = ordered_json::array();
+  for (const BatchWidth& w : b.widths) {
+    widths.push_back({{"requests", w.requests}, {"log_latency_90", w.log_latency}});
+  }
   return {{"points", b.points},
           {"dense_points", b.dense_points},
           {"launch", name_of(b.launch)},
           {"most_requests", b.most_requests},
           {"most_rows", b.most_rows},
           {"log_latency_90", b.log_latency},
+          {"widths", widths},
+          {"least_overlap", b.least_overlap},
           {"terms", terms},
           {"together", b.together},
           {"dense_together", b.dense_together},

@@ -124,8 +124,14 @@ class Reader {
                  .time = field(in.at("residuals")),
                  .bytes = field(in.at("byte_residuals")),
                  .log_latency = in.at("log_latency_90").get<double>(),
+                 .widths = {},
+                 .least_overlap = in.at("least_overlap").get<double>(),
                  .most_requests = in.at("most_requests").get<std::int64_t>(),
                  .most_rows = in.at("most_rows").get<std::int64_t>()};
+    for (const json& row : in.at("widths")) {
+      out.widths.push_back(
+          {row.at("requests").get<std::int64_t>(), row.at("log_latency_90").get<double>()});
+    }
     for (const BatchTermInfo& info : batch_term_table()) {
       for (const json& row : in.at("terms")) {
         if (row.at("name") == info.name) {

@@ -149,11 +149,12 @@ std::string batches_text(const FitReport& r) {
          error_text("terms alone", r.batch_closed_latency) + "  90 % intervals hold " +
          percent(r.batch_coverage_90) + "\n";
   for (const LeftOutError& e : r.batches) {
-    out += formatted("  %-8s %7lld %-7s latency %9s / %-9s DRAM bytes %9s / %-9s (%d)\n",
-                     e.axis.c_str(), static_cast<long long>(e.value), e.beyond ? "beyond" : "",
-                     percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
-                     percent(e.dram_bytes.median_ape).c_str(),
-                     percent(e.dram_bytes.p90_ape).c_str(), static_cast<int>(e.latency.points));
+    out +=
+        formatted("  %-8s %7lld %-7s latency %9s / %-9s DRAM bytes %9s / %-9s hold %6s (%d)\n",
+                  e.axis.c_str(), static_cast<long long>(e.value), e.beyond ? "beyond" : "",
+                  percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
+                  percent(e.dram_bytes.median_ape).c_str(), percent(e.dram_bytes.p90_ape).c_str(),
+                  percent(e.interval_coverage_90).c_str(), static_cast<int>(e.latency.points));
   }
   for (std::size_t i = 0; i < kBatchTermCount; ++i) {
     const BatchTermInfo& info = batch_term_table()[i];

@@ -57,6 +57,7 @@ class Goals {
       add("- of steps of many requests", wanted, percent(*r.batch_coverage_90),
           covers(*r.batch_coverage_90));
     }
+    each("- of each number of requests", wanted, r.batches);
     std::vector<double> ranges;  // of few points a share says nothing: one more or less is 5 %
     for (const CoverageRow& row : r.coverage) {
       if (row.points >= static_cast<std::int64_t>(kEnoughForRange)) {
@@ -71,6 +72,24 @@ class Goals {
         percent(*least) + " to " + percent(*most) + " (" + std::to_string(ranges.size()) +
             (ranges.size() == 1 ? " range)" : " ranges)"),
         covers(*least) && covers(*most));
+  }
+
+  // Of the numbers of requests between the least and the most that have enough points.
+  void each(const std::string& what, const std::string& wanted,
+            const std::vector<LeftOutError>& left_out) {
+    std::vector<double> held;
+    for (const LeftOutError& one : left_out) {
+      if (!one.beyond && one.interval_coverage_90 &&
+          one.latency.points >= static_cast<std::int64_t>(kEnoughForRange)) {
+        held.push_back(*one.interval_coverage_90);
+      }
+    }
+    if (!held.empty()) {
+      const auto [least, most] = std::minmax_element(held.begin(), held.end());
+      add(what, wanted,
+          percent(*least) + " to " + percent(*most) + " (" + std::to_string(held.size()) + ")",
+          covers(*least) && covers(*most));
+    }
   }
 
   void ranking(const FitReport& r) {
