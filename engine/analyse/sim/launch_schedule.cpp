@@ -54,6 +54,11 @@ class Schedule {
         shape_.cluster == 1 ? cluster % machine_.sm_count / machine_.placed_together : cluster;
     return (pair + turn_) % machine_.gpc_count;
   }
+  // Of a cluster, for as long as it stays: above and below 1.
+  double pace_of(const Place& place) const {
+    constexpr std::int64_t kOfAllSteps = -1;
+    return 1.0 + shape_.pace_spread * (share_of(place.cta / shape_.cluster, kOfAllSteps) - 0.5);
+  }
   void start_cluster(std::int64_t cluster_place, double cycle);
   void run_step(const Event& event);
   void enqueue(std::size_t place, double cycle);
@@ -160,7 +165,8 @@ void Schedule::run_step(const Event& event) {
   }
   const double moving = bytes / machine_.sm_bytes_per_cycle;
   const double waiting = (done - begin) / shape_.steps_in_flight;
-  const double drift = 1.0 + machine_.step_jitter * share_of(place.cta, place.step);
+  const double drift =
+      (1.0 + machine_.step_jitter * share_of(place.cta, place.step)) * pace_of(place);
   const double share = launch_.step_share(place.cta, place.step);
   sm_free = begin + std::max(moving, share * shape_.issue_cycles * drift);
   place.step += 1;

@@ -41,6 +41,7 @@ struct LaunchShape {
   double step_cycles = 100.0;     // a step takes at least that long
   double issue_cycles = 0.0;      // of them, that keep the SM from other CTAs' steps
   double steps_in_flight = 2.0;   // steps of a CTA whose loads overlap
+  double pace_spread = 0.0;       // of clusters' paces, from the slowest to the fastest, around 1
   bool goes_on = false;           // a part of the launch before: nothing is launched
 };
 
