@@ -1,6 +1,9 @@
 // A step that drafts nothing: its launches in the engine's order, and the bytes of its weights.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/analyse/sim/step_sequence.h"
@@ -207,6 +210,42 @@ TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") 
       CHECK(memory.counters().dram_read_bytes == weights + inputs);
       CHECK(memory.dirty_bytes() >= n * m * 2);
     }
+  }
+}
+
+TEST_CASE("blocks of many rows stay: pairs go through all tiles once, each at a pace of its own") {
+  for (const std::int64_t n : {1000, 4096}) {
+    const LinearLaunch linear{
+        .n = n, .k = 512, .m = 8192, .x = 1ULL << 32, .w = 1ULL << 33, .y = 1ULL << 34};
+    const std::unique_ptr<LaunchTrace> trace = trace_linear(linear);
+    CAPTURE(n);
+    CHECK(trace->shape().ctas == 132);  // an SM each, though tiles are many more
+    CHECK(trace->shape().pace_spread > 0.0);
+    std::map<std::uint64_t, int> rows;  // written, by where they begin
+    std::size_t fewest = 1 << 20, most = 0;
+    for (std::int64_t cta = 0; cta < trace->shape().ctas; ++cta) {
+      std::vector<Access> accesses;
+      std::size_t tiles = 0;
+      for (std::int64_t step = 0; trace->append_step(cta, step, accesses); ++step) {
+        for (const Access& access : accesses) {
+          for (std::uint32_t i = 0; access.kind == AccessKind::kWrite && i < access.count; ++i) {
+            rows[access.address + i * access.stride] += static_cast<int>(access.bytes);
+          }
+          tiles += access.kind == AccessKind::kWrite ? 1 : 0;
+        }
+        accesses.clear();
+      }
+      fewest = std::min(fewest, tiles);
+      most = std::max(most, tiles);
+    }
+    CHECK(most > 1);
+    CHECK(most - fewest <= 1);
+    std::int64_t bytes = 0;
+    for (const auto& [row, written] : rows) {
+      CHECK(written == 256);  // 128 columns, by one CTA
+      bytes += written;
+    }
+    CHECK(bytes == n * 8192 * 2);
   }
 }
 
