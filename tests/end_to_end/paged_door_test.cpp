@@ -110,7 +110,80 @@ TEST_CASE("resa_decode and block_keys read keys in pages") {
   check_same(resa_case(), "block_keys --dtype f64");
 }
 
+// Two requests that begin alike, whose tables name pages of one buffer.
+TEST_CASE("requests that share pages each read their own keys") {
+  for (const std::int64_t page : {16, 32, 64, 128}) {
+    CAPTURE(page);
+    const std::int64_t shared = 128 / page, context_len = 301;
+    const std::int64_t own = (context_len - 128 + page - 1) / page;
+    TensorSet plain = resa_case(), all = plain;  // `all`: pages of both
+    const std::int64_t pages = shared + 2 * own;
+    std::vector<std::int32_t> order(static_cast<std::size_t>(pages));
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937_64 rng(static_cast<std::uint64_t>(page));
+    std::shuffle(order.begin(), order.end(), rng);
+    std::normal_distribution<double> normal;
+    for (const char* name : {"k", "v"}) {
+      std::vector<double> values(static_cast<std::size_t>(pages * page * 2 * 16));
+      std::generate(values.begin(), values.end(), [&] { return normal(rng); });
+      all.tensors[std::string(name) + "_pages"] = tensor_of(values, {pages, page, 2, 16});
+      all.tensors.erase(name);
+    }
+    all.metadata["context_len"] = std::to_string(context_len);
+    std::vector<std::vector<std::byte>> answers;
+    for (const std::int64_t first : {shared, shared + own}) {
+      std::vector<std::int32_t> table(order.begin(), order.begin() + shared);
+      table.insert(table.end(), order.begin() + first, order.begin() + first + own);
+      all.tensors["page_table"] = tensor_of(table, {static_cast<std::int64_t>(table.size())});
+      for (const char* name : {"k", "v"}) {  // the same rows side by side
+        const Tensor& of = all.tensors.at(std::string(name) + "_pages");
+        const std::vector<double> values = values_as<double>(
+            TensorView{.type = of.type, .shape = of.shape, .bytes = of.bytes}, name);
+        std::vector<double> rows;
+        for (std::int64_t token = 0; token < context_len; ++token) {
+          const std::int64_t at =
+              (table[static_cast<std::size_t>(token / page)] * page + token % page) * 32;
+          rows.insert(rows.end(), values.begin() + at, values.begin() + at + 32);
+        }
+        plain.tensors[name] = tensor_of(rows, {context_len, 2, 16});
+      }
+      const DoorRun side_by_side = run_door_on(plain, "resa_decode");
+      const DoorRun paged_run = run_door_on(all, "resa_decode");
+      INFO(paged_run.command.err);
+      REQUIRE(side_by_side.command.code == 0);
+      REQUIRE(paged_run.command.code == 0);
+      const TensorView& want = *side_by_side.results.find("out");
+      const TensorView& got = *paged_run.results.find("out");
+      answers.emplace_back(got.bytes.begin(), got.bytes.end());
+      CHECK(std::equal(want.bytes.begin(), want.bytes.end(), got.bytes.begin(), got.bytes.end()));
+    }
+    CHECK(answers[0] != answers[1]);
+  }
+}
+
 TEST_CASE("a table of pages that cannot be is refused by what is wrong with it") {
+  for (const std::int64_t page : {16, 32, 64, 128}) {
+    for (const bool heads_first : {false, true}) {
+      CAPTURE(page, heads_first);
+      TensorSet set = paged(resa_case(), page, heads_first, 2);
+      const std::int64_t needed = (301 + page - 1) / page, pages = needed + 3;
+      std::vector<std::int32_t> table(static_cast<std::size_t>(needed));
+      std::iota(table.begin(), table.end(), 0);
+      const auto said = [&](std::size_t entry, std::int64_t named) {
+        std::vector<std::int32_t> wrong = table;
+        wrong[entry] = static_cast<std::int32_t>(named);
+        set.tensors["page_table"] = tensor_of(wrong, {needed});
+        return refusal(set);
+      };
+      const std::size_t last = table.size() - 1;
+      const std::string last_entry = std::to_string(last);
+      CHECK(contains(said(last, -1), "names page -1 at entry " + last_entry));
+      CHECK(contains(said(last, pages), "names page " + std::to_string(pages) + " at entry " +
+                                            last_entry + ", but there are " +
+                                            std::to_string(pages)));
+      CHECK(contains(said(last, 1), "names page 1 at entries 1 and " + last_entry));
+    }
+  }
   const TensorSet right = paged(resa_case(), 16, false, 1);
   TensorSet set = right;
   set.tensors["page_table"] = tensor_of(std::vector<std::int32_t>{1, 2}, {2});

@@ -73,12 +73,20 @@ class Pages {
                     std::to_string(layout_.context_len) + " tokens in pages of " +
                     std::to_string(page_) + " need " + std::to_string(needed));
     }
+    std::vector<std::int64_t> entry(static_cast<std::size_t>(pages_), -1);  // that named it
     for (std::int64_t i = 0; i < needed; ++i) {
       const std::int64_t page = layout_.table[static_cast<std::size_t>(i)];
       if (page < 0 || page >= pages_) {
         input_.refuse("'page_table' names page " + std::to_string(page) + " at entry " +
                       std::to_string(i) + ", but there are " + std::to_string(pages_));
       }
+      std::int64_t& first = entry[static_cast<std::size_t>(page)];
+      if (first >= 0) {
+        input_.refuse("'page_table' names page " + std::to_string(page) + " at entries " +
+                      std::to_string(first) + " and " + std::to_string(i) +
+                      ": one sequence's later tokens would have overwritten its earlier ones");
+      }
+      first = i;
     }
   }
   std::ptrdiff_t from(std::int64_t token, std::int64_t head) const {
