@@ -22,6 +22,9 @@ namespace {
 
 using Params = DensePassParams;
 
+// Positions times splits are 32-bit.
+constexpr std::int64_t kMostPositions = INT32_MAX / kPassSplits;
+
 template <int kHeadDim>
 __global__ void __launch_bounds__(PassPlan<kHeadDim>::kThreads, 1)
     dense_pass_kernel(const __grid_constant__ Params p, const __grid_constant__ PassMaps maps,
@@ -110,7 +113,7 @@ bool dense_pass_takes(const TreeAttentionParams<T>& p) {
   return std::is_same_v<T, Bf16> && p.dense_pass && p.splits_chain && p.query_node == nullptr &&
          p.num_queries == p.num_nodes && p.window == 0 && p.first_position == 0 &&
          p.selected.token == nullptr && p.joint.x == nullptr && p.weights == nullptr &&
-         p.pages.page == nullptr &&
+         p.pages.page == nullptr && p.context_len + p.num_nodes < kMostPositions &&
          takes_dense_pass(p.num_heads, p.num_kv_heads, p.head_dim, p.num_queries, sizeof(T));
 }
 template bool dense_pass_takes<float>(const TreeAttentionParams<float>&);
@@ -126,8 +129,6 @@ std::size_t dense_pass_scratch_bytes(const Params& p) {
 
 void launch_dense_pass(const Params& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(dense_pass_takes(p), "another launch takes it");
-  VERSIEVE_ASSERT(p.context_len + p.num_nodes < INT32_MAX / kPassSplits,
-                  "positions times splits are 32-bit");
   VERSIEVE_ASSERT(context.scratch_bytes >= dense_pass_scratch_bytes(p),
                   "scratch is reserved before");
   const DensePassCut cut =

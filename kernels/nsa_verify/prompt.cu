@@ -204,10 +204,10 @@ bool lies_in_cache(const NsaVerifyParams<Bf16>& p) {
 bool prompt_takes(const NsaVerifyParams<Bf16>& p) {
   const auto power_of_two = [](std::int64_t x) { return (x & (x - 1)) == 0; };
   return p.form == NsaForm::kFused && p.counts == nullptr && p.indices_in == nullptr &&
-         p.imposed_indices == nullptr && p.importance == nullptr &&
-         p.group_mode == GroupMode::kExact && p.head_dim % 16 == 0 && p.head_dim <= 128 &&
-         p.num_heads / p.num_kv_heads <= kTileRows && is_four(p.nsa) &&
-         power_of_two(p.nsa.sel_block) && p.nsa.sel_block >= kSliceKeys &&
+         p.imposed_indices == nullptr && p.importance == nullptr && p.pages.page == nullptr &&
+         p.compressed_pages.page == nullptr && p.group_mode == GroupMode::kExact &&
+         p.head_dim % 16 == 0 && p.head_dim <= 128 && p.num_heads / p.num_kv_heads <= kTileRows &&
+         is_four(p.nsa) && power_of_two(p.nsa.sel_block) && p.nsa.sel_block >= kSliceKeys &&
          p.nsa.sel_block <= 4096 && p.nsa.window <= (1 << 22) &&
          p.context_len + p.num_queries <= (1 << 20) &&
          p.num_queries * p.num_heads * p.head_dim < INT32_MAX &&

@@ -28,7 +28,7 @@ void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
 
 #ifdef VERSIEVE_HAS_CUDA
 // Head size a multiple of 16 up to 128, H/G <= 16, B/s = 4 and l/s = 2, B a power of two from 16
-// to 4096, contexts to some 100K tokens of 64-token blocks.
+// to 4096, contexts to some 100K tokens of 64-token blocks; caches whose rows lie side by side.
 bool prompt_takes(const NsaVerifyParams<Bf16>& p);
 // REQUIRES: prompt_takes(p). Bytes that the launch needs, 256-byte aligned.
 std::size_t prompt_scratch_bytes(const NsaVerifyParams<Bf16>& p);

@@ -1,0 +1,67 @@
+// What a launch says that it takes is what it takes: predicates are asked on the host, before
+// anything runs, so no GPU is needed.
+#include <catch2/catch.hpp>
+
+#include "kernels/launch.h"
+#include "kernels/nsa_verify/prompt.h"
+#include "model/launches/dense_pass.h"
+
+namespace versieve::kernels {
+namespace {
+
+NsaVerifyParams<Bf16> prompt_call() {
+  NsaVerifyParams<Bf16> p{.nsa = {.cmp_block = 32,
+                                  .cmp_stride = 16,
+                                  .sel_block = 64,
+                                  .sel_count = 16,
+                                  .init_blocks = 1,
+                                  .local_blocks = 2,
+                                  .window = 512},
+                          .num_heads = 16,
+                          .num_kv_heads = 2,
+                          .head_dim = 128,
+                          .context_len = 4096,
+                          .num_queries = 512};
+  p.num_compressed = compressed_count(p.nsa, p.context_len);
+  p.num_blocks = (p.context_len + p.num_queries - 1) / p.nsa.sel_block + 1;
+  return p;
+}
+
+TreeAttentionParams<Bf16> rectifying_call(std::int64_t context_len) {
+  return {.num_heads = 32,
+          .num_kv_heads = 8,
+          .head_dim = 128,
+          .context_len = context_len,
+          .num_queries = 64,
+          .num_nodes = 64,
+          .splits_chain = true,
+          .dense_pass = true};
+}
+
+}  // namespace
+
+TEST_CASE("a prompt's launch takes rows side by side, and no table of pages") {
+  const std::int32_t table[72] = {};
+  const NsaVerifyParams<Bf16> plain = prompt_call();
+  REQUIRE(prompt_takes(plain));
+  NsaVerifyParams<Bf16> paged = plain;
+  paged.pages = {.page = table, .count = 80};
+  CHECK_FALSE(prompt_takes(paged));
+  paged = plain;
+  paged.compressed_pages = {.page = table, .count = 80};
+  CHECK_FALSE(prompt_takes(paged));
+}
+
+TEST_CASE("the dense pass takes no more positions than it counts, and no table of pages") {
+  const std::int64_t most = INT32_MAX / kPassSplits;
+  CHECK(dense_pass_takes(rectifying_call(4096)));
+  CHECK(dense_pass_takes(rectifying_call(most - 65)));
+  CHECK_FALSE(dense_pass_takes(rectifying_call(most - 64)));
+  CHECK(flash_decode_takes(rectifying_call(most - 64)));  // which runs in its place
+  const std::int32_t table[64] = {};
+  TreeAttentionParams<Bf16> paged = rectifying_call(4096);
+  paged.pages = {.page = table, .count = 64};
+  CHECK_FALSE(dense_pass_takes(paged));
+}
+
+}  // namespace versieve::kernels
