@@ -42,7 +42,7 @@ void compress_cpu(const CompressParams<T>& p, int threads);
 // copy_rows on the CPU: dst[dst_row[i]] = src[src_row[i]]; embedding look-up, feature
 // concatenation and KV commit.
 
-// T = double or float.
+// T = double, float or Bf16.
 template <class T>
 void copy_rows_cpu(const CopyRowsParams<T>& p, int threads);
 
@@ -52,7 +52,7 @@ void copy_rows_cpu(const CopyRowsParams<T>& p, int threads);
 void grow_tree_cpu(const GrowTreeParams& p);
 void finish_tree_cpu(const FinishTreeParams& p);
 void accept_tree_cpu(const AcceptTreeParams& p);
-// T = double or float.
+// T = double, float or Bf16.
 template <class T>
 void commit_path_cpu(const CommitPathParams<T>& p);
 
@@ -65,14 +65,14 @@ void embed_cpu(const EmbedParams<T>& p, int threads);
 // --- gumbel_top ---
 // gumbel_top on the CPU: the reference.
 
-// T = double or float; the noise has T's precision.
+// T = double, float or Bf16; the noise has T's precision.
 template <class T>
 void gumbel_top_cpu(const GumbelTopParams<T>& p, int threads);
 
 // --- index_keys ---
 // index_keys and index_query on the CPU: copies, bit for bit.
 
-// T = double or float.
+// T = double, float or Bf16.
 template <class T>
 void index_keys_cpu(const IndexKeysParams<T>& p, int threads);
 template <class T>
@@ -89,7 +89,7 @@ void layer_map_cpu(const LayerMapParams& p);
 // whatever N and the tile it falls in: lane j of 8 takes k = j, j + 8, ... in turn (fused
 // multiply-adds), then the lanes are added as ((0+4)+(2+6)) + ((1+5)+(3+7)).
 
-// T = double or float.
+// T = double, float or Bf16.
 template <class T>
 void linear_cpu(const LinearParams<T>& p, int threads);
 
@@ -113,14 +113,14 @@ void resa_decode_cpu(const ResaDecodeParams<T>& p, int threads);
 // --- rms_norm ---
 // rms_norm on the CPU: y = x / sqrt(mean(x^2) + eps) * weight, row by row, or its first half.
 
-// T = double or float. The squares are summed in double, in index order.
+// T = double, float or Bf16. The squares are summed in double, in index order.
 template <class T>
 void rms_norm_cpu(const RmsNormParams<T>& p, int threads);
 
 // --- rope ---
 // rope on the CPU: rotary embedding of queries and keys, HF Llama "rotate half".
 
-// T = double or float. Angles, sines and cosines in double, rounded once to T.
+// T = double, float or Bf16. Angles, sines and cosines in double, rounded once to T.
 template <class T>
 void rope_cpu(const RopeParams<T>& p, int threads);
 
@@ -142,7 +142,7 @@ void spec_sample_cpu(const SpecSampleParams<T>& p, int threads);
 // --- swiglu ---
 // swiglu and sigmoid on the CPU: the two elementwise activations of the engine.
 
-// T = double or float.
+// T = double, float or Bf16.
 template <class T>
 void swiglu_cpu(const SwigluParams<T>& p, int threads);
 template <class T>
@@ -159,8 +159,8 @@ void token_list_cpu(const TokenListParams& p, int threads);
 
 inline constexpr std::int64_t kMaxTopLogits = 64;
 
-// T = double or float. Lower index first among equals; NaN ranks below everything. The normaliser
-// is summed in double, in index order.
+// T = double, float or Bf16. Lower index first among equals; NaN ranks below everything. The
+// normaliser is summed in double, in index order.
 template <class T>
 void top_logits_cpu(const TopLogitsParams<T>& p, int threads);
 

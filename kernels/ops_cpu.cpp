@@ -245,5 +245,6 @@ std::unique_ptr<Ops<T>> make_cpu_ops(int threads) {
 
 template std::unique_ptr<Ops<double>> make_cpu_ops<double>(int);
 template std::unique_ptr<Ops<float>> make_cpu_ops<float>(int);
+template std::unique_ptr<Ops<Bf16>> make_cpu_ops<Bf16>(int);
 
 }  // namespace versieve::kernels

@@ -42,7 +42,7 @@ Run declare_align(CLI::App& app, const CommandContext&) {
   app.add_option("--dense-draft-layers", request.dense_draft_layers,
                  "first draft layers that may not choose for the others; 0 leaves none out");
   app.add_option("--backend", request.backend, "cpu, cuda or auto");
-  app.add_option("--dtype", request.dtype, "f32, bf16 (cuda) or f64 (cpu)");
+  app.add_option("--dtype", request.dtype, "f32, bf16 or f64 (cpu)");
   app.add_option("--threads", request.threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   return [options] { return run_align(*options); };

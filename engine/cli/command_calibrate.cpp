@@ -40,7 +40,7 @@ Run declare_calibrate(CLI::App& app, const CommandContext&) {
   app.add_option("--out", options->out, "JSON file for the schedule and its loss curve")
       ->required();
   app.add_option("--backend", request.backend, "cpu, cuda or auto");
-  app.add_option("--dtype", request.dtype, "f32, bf16 (cuda) or f64 (cpu)");
+  app.add_option("--dtype", request.dtype, "f32, bf16 or f64 (cpu)");
   app.add_option("--threads", request.threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   request.on_loss = [](const std::string& schedule, double loss) {

@@ -312,8 +312,8 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
                "step that accepts all, one fewer after any other, at most the strategy's");
   app.add_option("--backend", request->backend, "cpu, cuda or auto");
   app.add_option("--dtype", request->dtype,
-                 "f32, bf16 (cuda) or f64 (cpu); if left out, on a GPU bf16 where the weights are "
-                 "BF16 or F16, else f32");
+                 "f32, bf16 or f64 (cpu); if left out, on a GPU bf16 where the weights are BF16 or "
+                 "F16, else f32");
   app.add_option("--threads", request->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_flag(

@@ -141,7 +141,7 @@ Run declare_quality(CLI::App& app, const CommandContext&) {
       ->needs(database);
   app.add_option("--out", options->out, "write the answer to this JSON file");
   app.add_option("--backend", request.backend, "cpu, cuda or auto");
-  app.add_option("--dtype", request.dtype, "f32, bf16 (cuda) or f64 (cpu)");
+  app.add_option("--dtype", request.dtype, "f32, bf16 or f64 (cpu)");
   app.add_option("--threads", request.threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   request.on_text = [](const std::string& text) { write_progress(text + "\n"); };

@@ -14,30 +14,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/common/element.h"
+#include "kernels/common/rounded.h"
 #include "kernels/common/simd.h"
 
 namespace versieve::kernels {
 
 inline constexpr int kChunkKeys = 64;
-
-template <class T>
-SumOf<T> to_sum(T x) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    return to_float(x);
-  } else {
-    return x;
-  }
-}
-
-template <class T>
-T from_sum(SumOf<T> x) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    return to_bf16(x);
-  } else {
-    return x;
-  }
-}
 
 // Head size rounded up to whole registers; rows are padded with zeros.
 template <class S>

@@ -20,5 +20,6 @@ void copy_rows_cpu(const CopyRowsParams<T>& p, int threads) {
 
 template void copy_rows_cpu<double>(const CopyRowsParams<double>&, int);
 template void copy_rows_cpu<float>(const CopyRowsParams<float>&, int);
+template void copy_rows_cpu<Bf16>(const CopyRowsParams<Bf16>&, int);
 
 }  // namespace versieve::kernels

@@ -297,5 +297,6 @@ void commit_path_cpu(const CommitPathParams<T>& p) {
 
 template void commit_path_cpu<double>(const CommitPathParams<double>&);
 template void commit_path_cpu<float>(const CommitPathParams<float>&);
+template void commit_path_cpu<Bf16>(const CommitPathParams<Bf16>&);
 
 }  // namespace versieve::kernels

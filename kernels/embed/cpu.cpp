@@ -16,5 +16,6 @@ void embed_cpu(const EmbedParams<T>& p, int threads) {
 
 template void embed_cpu(const EmbedParams<double>&, int);
 template void embed_cpu(const EmbedParams<float>&, int);
+template void embed_cpu(const EmbedParams<Bf16>&, int);
 
 }  // namespace versieve::kernels

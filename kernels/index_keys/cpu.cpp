@@ -54,7 +54,9 @@ void index_query_cpu(const IndexQueryParams<T>& p) {
 
 template void index_keys_cpu<double>(const IndexKeysParams<double>&, int);
 template void index_keys_cpu<float>(const IndexKeysParams<float>&, int);
+template void index_keys_cpu<Bf16>(const IndexKeysParams<Bf16>&, int);
 template void index_query_cpu<double>(const IndexQueryParams<double>&);
 template void index_query_cpu<float>(const IndexQueryParams<float>&);
+template void index_query_cpu<Bf16>(const IndexQueryParams<Bf16>&);
 
 }  // namespace versieve::kernels

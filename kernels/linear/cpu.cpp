@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/common/parallel_for.h"
+#include "kernels/common/rounded.h"
 #include "kernels/common/small_work.h"
 #include "model/words/assert.h"
 
@@ -172,8 +173,8 @@ void weigh_panel(const LinearParams<T>& p, std::int64_t m, std::int64_t m_end) {
   for (std::int64_t n = 0; n < p.n; ++n) {
     double square = 0.0;
     for (std::int64_t i = m; i < m_end; ++i) {
-      const T y = p.y[n * p.m + i];
-      p.norm.y_weighted[n * p.m + i] = y * p.norm.y_weight[i];
+      const SumOf<T> y = to_sum(p.y[n * p.m + i]);
+      p.norm.y_weighted[n * p.m + i] = from_sum<T>(y * to_sum(p.norm.y_weight[i]));
       square += static_cast<double>(y) * static_cast<double>(y);
     }
     std::atomic_ref<SquareSum>(p.norm.y_squares[n])
@@ -210,18 +211,9 @@ void linear_swiglu(const LinearParams<T>& p, int threads) {
   });
 }
 
-}  // namespace
-
+// Panel by panel, all that a call asks for.
 template <class T>
-void linear_cpu(const LinearParams<T>& p, int threads) {
-  VERSIEVE_ASSERT(p.n >= 0 && p.k >= 1 && p.m >= 1, "linear needs K and M");
-  VERSIEVE_ASSERT(p.n == 0 || (p.x != nullptr && p.w != nullptr && p.y != nullptr), "no memory");
-  VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
-  VERSIEVE_ASSERT(!p.swiglu || p.norm.y_weight == nullptr, "no norm follows swiglu");
-  VERSIEVE_ASSERT(!p.swiglu || p.y_copy == nullptr, "swiglu writes its rows once");
-  if (p.norm.cleared != nullptr) {
-    std::fill_n(p.norm.cleared, p.n, SquareSum{0});
-  }
+void linear_panels(const LinearParams<T>& p, int threads) {
   if (p.swiglu) {
     linear_swiglu(p, threads);
     return;
@@ -239,7 +231,78 @@ void linear_cpu(const LinearParams<T>& p, int threads) {
   });
 }
 
+std::vector<float> widened(const Bf16* elements, std::int64_t count) {
+  std::vector<float> out(static_cast<std::size_t>(count));
+  std::transform(elements, elements + count, out.begin(), to_sum<Bf16>);
+  return out;
+}
+
+constexpr std::int64_t kWidenedRows = 384;  // of weights at once
+
+// Outputs [m, m_end) of bf16 rows: the float sums of the same numbers, each rounded once.
+void linear_widened(const LinearParams<Bf16>& p, const std::vector<float>& x, std::int64_t m,
+                    std::int64_t m_end, int threads) {
+  const std::int64_t columns = m_end - m;
+  std::vector<float> w = widened(p.w + m * p.k, columns * p.k);
+  if (p.swiglu) {
+    const std::vector<float> up = widened(p.w + (p.m + m) * p.k, columns * p.k);
+    w.insert(w.end(), up.begin(), up.end());
+  }
+  std::vector<float> y(static_cast<std::size_t>(p.n * columns));
+  LinearParams<float> sums{.n = p.n,
+                           .k = p.k,
+                           .m = columns,
+                           .swiglu = p.swiglu,
+                           .x = x.data(),
+                           .w = w.data(),
+                           .y = y.data()};
+  sums.norm.x_squares = p.norm.x_squares;
+  sums.norm.eps = p.norm.eps;
+  linear_panels(sums, threads);
+  for (std::int64_t n = 0; n < p.n; ++n) {
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const std::int64_t at = n * p.m + m + i;
+      const float sum = y[static_cast<std::size_t>(n * columns + i)];
+      p.y[at] = to_bf16(p.residual == nullptr ? sum : to_float(p.residual[at]) + sum);
+    }
+  }
+}
+
+void linear_widened(const LinearParams<Bf16>& p, int threads) {
+  const std::vector<float> x = widened(p.x, p.n * p.k);
+  for (std::int64_t m = 0; m < p.m && p.n > 0; m += kWidenedRows) {
+    const std::int64_t end = std::min(p.m, m + kWidenedRows);
+    linear_widened(p, x, m, end, threads);
+    if (p.norm.y_weight != nullptr) {
+      weigh_panel(p, m, end);
+    }
+    if (p.y_copy != nullptr) {
+      copy_panel(p, m, end);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void linear_cpu(const LinearParams<T>& p, int threads) {
+  VERSIEVE_ASSERT(p.n >= 0 && p.k >= 1 && p.m >= 1, "linear needs K and M");
+  VERSIEVE_ASSERT(p.n == 0 || (p.x != nullptr && p.w != nullptr && p.y != nullptr), "no memory");
+  VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
+  VERSIEVE_ASSERT(!p.swiglu || p.norm.y_weight == nullptr, "no norm follows swiglu");
+  VERSIEVE_ASSERT(!p.swiglu || p.y_copy == nullptr, "swiglu writes its rows once");
+  if (p.norm.cleared != nullptr) {
+    std::fill_n(p.norm.cleared, p.n, SquareSum{0});
+  }
+  if constexpr (std::is_same_v<T, Bf16>) {
+    linear_widened(p, threads);
+  } else {
+    linear_panels(p, threads);
+  }
+}
+
 template void linear_cpu<double>(const LinearParams<double>&, int);
 template void linear_cpu<float>(const LinearParams<float>&, int);
+template void linear_cpu<Bf16>(const LinearParams<Bf16>&, int);
 
 }  // namespace versieve::kernels

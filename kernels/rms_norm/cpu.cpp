@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/common/parallel_for.h"
+#include "kernels/common/rounded.h"
 #include "kernels/common/small_work.h"
 #include "model/words/assert.h"
 
@@ -17,7 +18,8 @@ void rms_norm_row(const RmsNormParams<T>& p, std::int64_t n) {
   T* y = p.y + n * (p.y_stride == 0 ? p.k : p.y_stride);
   double sum = 0.0;
   for (std::int64_t i = 0; i < p.k; ++i) {
-    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    const double element = static_cast<double>(to_sum(x[i]));
+    sum += element * element;
   }
   double scale = 1.0 / std::sqrt(sum / static_cast<double>(p.k) + p.eps);
   if (p.squares != nullptr) {
@@ -28,7 +30,8 @@ void rms_norm_row(const RmsNormParams<T>& p, std::int64_t n) {
     std::copy_n(x, p.k, p.copy + n * p.k);
   }
   for (std::int64_t i = 0; i < p.k; ++i) {
-    y[i] = static_cast<T>(static_cast<double>(x[i]) * scale * static_cast<double>(p.weight[i]));
+    y[i] = from_sum<T>(static_cast<double>(to_sum(x[i])) * scale *
+                       static_cast<double>(to_sum(p.weight[i])));
   }
 }
 
@@ -43,5 +46,6 @@ void rms_norm_cpu(const RmsNormParams<T>& p, int threads) {
 
 template void rms_norm_cpu<double>(const RmsNormParams<double>&, int);
 template void rms_norm_cpu<float>(const RmsNormParams<float>&, int);
+template void rms_norm_cpu<Bf16>(const RmsNormParams<Bf16>&, int);
 
 }  // namespace versieve::kernels

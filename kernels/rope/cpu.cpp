@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/common/parallel_for.h"
+#include "kernels/common/rounded.h"
 #include "kernels/common/small_work.h"
 #include "model/words/assert.h"
 
@@ -25,14 +26,14 @@ void rope_row(const RopeParams<T>& p, const std::vector<double>& frequencies, st
   const std::int64_t half = p.head_dim / 2;
   for (std::int64_t i = 0; i < half; ++i) {
     const double angle = p.position[n] * frequencies[static_cast<std::size_t>(i)];
-    const T cosine = static_cast<T>(std::cos(angle));
-    const T sine = static_cast<T>(std::sin(angle));
+    const SumOf<T> cosine = static_cast<SumOf<T>>(std::cos(angle));
+    const SumOf<T> sine = static_cast<SumOf<T>>(std::sin(angle));
     for (std::int64_t h = 0; h < p.heads; ++h) {
       const std::int64_t at = (n * p.heads + h) * p.head_dim + i;
-      const T low = p.x[at];
-      const T high = p.x[at + half];
-      p.y[at] = low * cosine - high * sine;
-      p.y[at + half] = high * cosine + low * sine;
+      const SumOf<T> low = to_sum(p.x[at]);
+      const SumOf<T> high = to_sum(p.x[at + half]);
+      p.y[at] = from_sum<T>(low * cosine - high * sine);
+      p.y[at + half] = from_sum<T>(high * cosine + low * sine);
     }
   }
 }
@@ -49,5 +50,6 @@ void rope_cpu(const RopeParams<T>& p, int threads) {
 
 template void rope_cpu<double>(const RopeParams<double>&, int);
 template void rope_cpu<float>(const RopeParams<float>&, int);
+template void rope_cpu<Bf16>(const RopeParams<Bf16>&, int);
 
 }  // namespace versieve::kernels

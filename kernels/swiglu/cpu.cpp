@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/common/parallel_for.h"
+#include "kernels/common/rounded.h"
 #include "kernels/common/small_work.h"
 
 namespace versieve::kernels {
@@ -28,18 +29,22 @@ void for_each_element(std::int64_t count, int threads, const Body& body) {
 
 template <class T>
 void swiglu_cpu(const SwigluParams<T>& p, int threads) {
-  for_each_element(p.count, threads,
-                   [&](std::int64_t i) { p.y[i] = silu_product(p.gate[i], p.up[i]); });
+  for_each_element(p.count, threads, [&](std::int64_t i) {
+    p.y[i] = from_sum<T>(silu_product(to_sum(p.gate[i]), to_sum(p.up[i])));
+  });
 }
 
 template <class T>
 void sigmoid_cpu(const SigmoidParams<T>& p, int threads) {
-  for_each_element(p.count, threads, [&](std::int64_t i) { p.y[i] = logistic(p.x[i]); });
+  for_each_element(p.count, threads,
+                   [&](std::int64_t i) { p.y[i] = from_sum<T>(logistic(to_sum(p.x[i]))); });
 }
 
 template void swiglu_cpu<double>(const SwigluParams<double>&, int);
 template void swiglu_cpu<float>(const SwigluParams<float>&, int);
+template void swiglu_cpu<Bf16>(const SwigluParams<Bf16>&, int);
 template void sigmoid_cpu<double>(const SigmoidParams<double>&, int);
 template void sigmoid_cpu<float>(const SigmoidParams<float>&, int);
+template void sigmoid_cpu<Bf16>(const SigmoidParams<Bf16>&, int);
 
 }  // namespace versieve::kernels

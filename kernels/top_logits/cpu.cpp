@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/common/parallel_for.h"
+#include "kernels/common/rounded.h"
 #include "kernels/common/small_work.h"
 #include "model/words/assert.h"
 
@@ -20,11 +21,11 @@ bool ranks_above(T a, T b) {
 template <class T>
 std::int64_t insert(const T* logits, std::int32_t i, std::int64_t count, std::int64_t k,
                     std::int32_t* best) {
-  if (count == k && !ranks_above(logits[i], logits[best[k - 1]])) {
+  if (count == k && !ranks_above(to_sum(logits[i]), to_sum(logits[best[k - 1]]))) {
     return count;
   }
   std::int64_t at = count < k ? count : k - 1;
-  for (; at > 0 && ranks_above(logits[i], logits[best[at - 1]]); --at) {
+  for (; at > 0 && ranks_above(to_sum(logits[i]), to_sum(logits[best[at - 1]])); --at) {
     best[at] = best[at - 1];
   }
   best[at] = i;
@@ -36,7 +37,7 @@ template <class T>
 double log_normaliser(const T* logits, std::int64_t vocab, double largest) {
   double sum = 0.0;
   for (std::int64_t i = 0; i < vocab; ++i) {
-    sum += std::exp(static_cast<double>(logits[i]) - largest);
+    sum += std::exp(static_cast<double>(to_sum(logits[i])) - largest);
   }
   return largest + std::log(sum);
 }
@@ -50,10 +51,11 @@ void top_logits_row(const TopLogitsParams<T>& p, std::int64_t row) {
     count = insert(logits, static_cast<std::int32_t>(i), count, p.k, best);
   }
   if (p.log_probability != nullptr) {
-    const double log_sum = log_normaliser(logits, p.vocab, static_cast<double>(logits[best[0]]));
+    const double log_sum =
+        log_normaliser(logits, p.vocab, static_cast<double>(to_sum(logits[best[0]])));
     for (std::int64_t j = 0; j < p.k; ++j) {
       p.log_probability[row * p.k + j] =
-          static_cast<float>(static_cast<double>(logits[best[j]]) - log_sum);
+          static_cast<float>(static_cast<double>(to_sum(logits[best[j]])) - log_sum);
     }
   }
 }
@@ -70,5 +72,6 @@ void top_logits_cpu(const TopLogitsParams<T>& p, int threads) {
 
 template void top_logits_cpu<double>(const TopLogitsParams<double>&, int);
 template void top_logits_cpu<float>(const TopLogitsParams<float>&, int);
+template void top_logits_cpu<Bf16>(const TopLogitsParams<Bf16>&, int);
 
 }  // namespace versieve::kernels

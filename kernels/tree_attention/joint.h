@@ -1,5 +1,5 @@
-// tree_attention of joint rows on the CPU (JointQueries): rope_append, then attention. T = double
-// or float.
+// tree_attention of joint rows on the CPU (JointQueries): rope_append, then attention. T = double,
+// float or Bf16.
 #pragma once
 
 #include "kernels/cpu.h"

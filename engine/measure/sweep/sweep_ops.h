@@ -21,7 +21,7 @@ std::unique_ptr<kernels::Ops<T>> make_sweep_ops(bool on_gpu, void* stream, int t
   if constexpr (std::is_same_v<T, float>) {
     return kernels::make_cpu_ops<float>(threads);
   } else {
-    throw Error(ExitCode::kUsage, "the CPU engine computes in f32 or f64, not in bf16");
+    throw Error(ExitCode::kUsage, "points are measured in f32 on a CPU, not in bf16");
   }
 }
 

@@ -25,7 +25,7 @@ struct CalibrateRequest {
   std::int64_t most_tried = 0;   // schedule_search.h
   double budget = -1.0;          // nats a token over all-F; must be given
   std::string backend = "auto";  // cpu, cuda, auto: a GPU if there is one
-  std::string dtype = "f32";     // f32, bf16 (cuda), f64 (cpu)
+  std::string dtype = "f32";     // f32, bf16, f64 (cpu)
   int threads = 0;               // of the CPU; 0: all
   // Called after each loss.
   std::function<void(const std::string& schedule, double loss)> on_loss;

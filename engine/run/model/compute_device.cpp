@@ -29,9 +29,10 @@ ComputeDevice compute_device(const std::string& backend, int threads) {
 Dtype dtype_on(const ComputeDevice& device, const std::string& name) {
   const bool cpu = device.backend == Backend::kCpu;
   const std::optional<Dtype> type = try_dtype_of(name);
-  if (type != Dtype::kF32 && type != (cpu ? Dtype::kF64 : Dtype::kBf16)) {
-    throw Error(ExitCode::kUsage, "dtype '" + name + "' is not for " + name_of(device.backend) +
-                                      (cpu ? ": it takes f32 and f64" : ": it takes f32 and bf16"));
+  if (type != Dtype::kF32 && type != Dtype::kBf16 && !(cpu && type == Dtype::kF64)) {
+    throw Error(ExitCode::kUsage,
+                "dtype '" + name + "' is not for " + name_of(device.backend) +
+                    (cpu ? ": it takes f32, f64 and bf16" : ": it takes f32 and bf16"));
   }
   return *type;
 }

@@ -20,8 +20,7 @@ struct ComputeDevice {
 // backend, kEnvironment without the GPU asked for.
 ComputeDevice compute_device(const std::string& backend, int threads);
 
-// The number format of that name: f32; f64 on the CPU; bf16 on CUDA. Throws Error(kUsage) for any
-// other.
+// The number format of that name: f32 and bf16; f64 on the CPU. Throws Error(kUsage) for any other.
 Dtype dtype_on(const ComputeDevice& device, const std::string& name);
 
 // call(std::unique_ptr<kernels::Ops<T>>) for the format's T. REQUIRES: one of dtype_on.
@@ -32,10 +31,10 @@ auto with_ops(const ComputeDevice& device, Dtype dtype, const Call& call) {
     return call(cpu ? kernels::make_cpu_ops<float>(device.threads)
                     : kernels::make_cuda_ops<float>());
   }
-  if (cpu) {
+  if (dtype == Dtype::kF64) {
     return call(kernels::make_cpu_ops<double>(device.threads));
   }
-  return call(kernels::make_cuda_ops<Bf16>());
+  return call(cpu ? kernels::make_cpu_ops<Bf16>(device.threads) : kernels::make_cuda_ops<Bf16>());
 }
 template <class Call>
 auto with_ops(const ComputeDevice& device, const std::string& dtype, const Call& call) {

@@ -22,7 +22,7 @@ struct AlignRequest {
   std::int64_t dense_layers = 2;        // of the target
   std::int64_t dense_draft_layers = 1;  // of the draft; 0: none is left out
   std::string backend = "auto";         // cpu, cuda, auto: a GPU if there is one
-  std::string dtype = "f32";            // f32, bf16 (cuda), f64 (cpu)
+  std::string dtype = "f32";            // f32, bf16, f64 (cpu)
   int threads = 0;                      // of the CPU; 0: all
 };
 

@@ -42,7 +42,7 @@ struct GenerateRequest {
   kernels::SigmoidEnds sigmoid = {};  // of sampling=sigmoid
   bool adapts_length = false;         // all strategies with gamma=adapt
   std::string backend = "auto";       // cpu, cuda, auto: a GPU if there is one
-  // f32, bf16 (cuda), f64 (cpu); auto: on a GPU bf16 where the weights are halves, else f32
+  // f32, bf16, f64 (cpu); auto: on a GPU bf16 where the weights are halves, else f32
   std::string dtype = "auto";
   int threads = 0;          // of the CPU; 0: all
   bool uses_graphs = true;  // cuda: whole steps in CUDA graphs where they can be
