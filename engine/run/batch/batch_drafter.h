@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/run/batch/chain_choice.h"
 #include "engine/run/model/draft.h"
 #include "engine/run/model/target.h"
 #include "model/words/assert.h"
@@ -76,8 +77,9 @@ class ModelBatchDrafter final : public BatchDrafter<T> {
 
   struct Sequence {
     DraftContext<T>* context = nullptr;
-    std::span<const std::int32_t> text;  // all tokens, the root last
-    bool chain = false;                  // the tree is one path
+    std::span<const std::int32_t> text;   // all tokens, the root last
+    bool chain = false;                   // the tree is one path
+    ChainChoice<T>* attention = nullptr;  // of a chain: takes its steps' weights; null: nobody
   };
   // Each context takes what it lacks of its text; logits() then has each root's row. REQUIRES: the
   // caches are of one pool, with room for text and path.

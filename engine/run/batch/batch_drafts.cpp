@@ -20,8 +20,40 @@ void BatchSession<T>::use_strategy(Running& run, const Strategy& strategy) {
   run.choosing = strategy.drafts_itself ? drafting_options(strategy, target_->shape()) : run.verify;
   run.chain_length.reset();
   run.unrectified.clear();
+  if (run.chooser_of_step() != nullptr) {
+    run.chain_choice->use(strategy);
+  }
   if (strategy.adapts_length) {
     run.chain_length.emplace(strategy.draft.levels());
+  }
+}
+
+std::optional<ChainChoiceShape> chain_choice_shape(const BatchRequest& request,
+                                                   std::int64_t positions,
+                                                   std::int64_t draft_layers,
+                                                   const std::vector<std::int32_t>& layer_map) {
+  std::int64_t levels = 0;
+  for (const Strategy& strategy : strategies_of(request)) {
+    if (strategy.attention == AttentionMethod::kSpecAttn) {
+      levels = std::max(levels, strategy.draft.levels());
+    }
+  }
+  if (levels == 0) {
+    return {};
+  }
+  return ChainChoiceShape{.draft_layers = draft_layers,
+                          .levels = levels,
+                          .positions = positions,
+                          .layer_map = layer_map};
+}
+
+template <class T>
+void BatchSession<T>::make_chain_choice(Running& run) {
+  const std::int64_t pages = pages_needed(target_->shape(), run.request);
+  const std::int64_t layers = draft_model_ == nullptr ? 0 : draft_model_->shape().layers;
+  if (const std::optional<ChainChoiceShape> shape =
+          chain_choice_shape(run.request, pages * kPageTokens, layers, options_.layer_map)) {
+    run.chain_choice = std::make_unique<ChainChoice<T>>(*ops_, *shape, SpecAttnOptions{});
   }
 }
 
@@ -47,6 +79,7 @@ void BatchSession<T>::begin_drafting(Running& run) {
     run.draft_context.emplace(DraftContext<T>{draft_pool_->cache_in(run.draft_pages), {}});
     run.text = run.request.prompt;
   }
+  make_chain_choice(run);
   if (run.request.plan) {
     run.chooser = run.request.plan->chooser();
     run.result.tuple_steps.resize(run.request.plan->tuples().size());
@@ -230,14 +263,22 @@ void BatchSession<T>::draft_by_model(const std::vector<std::size_t>& parts) {
       const std::ptrdiff_t known =
           static_cast<std::ptrdiff_t>(run.text.size()) - run.prompt_tokens();
       run.text.insert(run.text.end(), answer.begin() + known, answer.end());
-      sequences.push_back(
-          {.context = &*run.draft_context, .text = run.text, .chain = strategy.draft.width == 1});
+      sequences.push_back({.context = &*run.draft_context,
+                           .text = run.text,
+                           .chain = strategy.draft.width == 1,
+                           .attention = run.chooser_of_step()});
       drafting.push_back(&run);
     }
   }
-  if (!drafting.empty()) {
-    model_drafter_->begin(std::move(sequences));
-    take_trees(drafting, trees_->grow(wanted_trees(drafting)));
+  if (drafting.empty()) {
+    return;
+  }
+  model_drafter_->begin(std::move(sequences));
+  take_trees(drafting, trees_->grow(wanted_trees(drafting)));
+  for (const Running* run : drafting) {
+    if (ChainChoice<T>* const choice = run->chooser_of_step()) {
+      choice->choose();
+    }
   }
 }
 

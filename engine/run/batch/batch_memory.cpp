@@ -78,6 +78,23 @@ std::int64_t choice_bytes(const LlmShape& shape, std::span<const BatchRequest> r
   return most;
 }
 
+// What the chains of a request attend to, and what they choose.
+template <class T>
+std::int64_t chain_choice_bytes(const LlmShape& shape, const LlmShape& draft_model,
+                                std::span<const BatchRequest> requests,
+                                const std::vector<std::int32_t>& layer_map) {
+  std::int64_t most = 0;
+  for (const BatchRequest& request : requests) {
+    const std::int64_t positions = BatchSession<T>::pages_needed(shape, request) * kPageTokens;
+    const std::optional<ChainChoiceShape> choice =
+        chain_choice_shape(request, positions, draft_model.layers, layer_map);
+    if (choice && !layer_map.empty()) {  // without a map the request is refused
+      most = std::max(most, ChainChoice<T>::bytes(*choice, {}));
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 template <class T>
@@ -96,7 +113,10 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
   const std::int64_t most = *std::max_element(needed.begin(), needed.end());
   plan.sequence_bytes =
       KvPool<T>::sequence_bytes(shape, most) +
-      (draft_model == nullptr ? 0 : KvPool<T>::sequence_bytes(*draft_model, most));
+      (draft_model == nullptr
+           ? 0
+           : KvPool<T>::sequence_bytes(*draft_model, most) +
+                 chain_choice_bytes<T>(shape, *draft_model, requests, options.layer_map));
   const std::int64_t all = given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes;
   plan.concurrency =
       std::clamp<std::int64_t>((all - most * plan.page_bytes) / plan.sequence_bytes, 1,

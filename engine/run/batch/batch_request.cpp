@@ -11,7 +11,6 @@
 #include "engine/io/checkpoint.h"
 #include "engine/run/batch/batch_memory.h"
 #include "engine/run/batch/finished_lines.h"
-#include "engine/run/batch/one_by_one.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
 #include "engine/run/model/uniform.h"
@@ -92,14 +91,14 @@ void check_batch_sampling(const BatchRunRequest& request, const Strategy& strate
 // Without what any of the requests refuses.
 template <class T>
 std::shared_ptr<const TuplePlan> plan_of(const BatchRunRequest& request, const LlmShape& shape,
-                                         bool has_draft,
+                                         const BatchDrafts& drafts,
                                          const std::vector<BatchRequest>& requests) {
   return request.plan([&](const Strategy& strategy) {
     std::string reason;
     for (std::size_t i = 0; i < requests.size() && reason.empty(); ++i) {
       GenerateOptions options = requests[i].options;
       options.strategy = strategy;
-      reason = BatchSession<T>::strategy_refusal(options, shape, has_draft);
+      reason = BatchSession<T>::strategy_refusal(options, shape, drafts);
     }
     return reason;
   });
@@ -137,9 +136,9 @@ double steady_seconds() {
 template <class T>
 void warm_up(kernels::Ops<T>& ops, DecodingPair<T>& pair, BatchRequest request) {
   request.options.max_new_tokens = std::min<std::int64_t>(request.options.max_new_tokens, 8);
-  BatchSession<T> session(ops, pair.target(), pair.draft(),
-                          {.pages = BatchSession<T>::pages_needed(pair.target().shape(), request)},
-                          pair.draft_model());
+  SessionOptions options{.pages = BatchSession<T>::pages_needed(pair.target().shape(), request)};
+  options.layer_map = pair.generator().layer_map();
+  BatchSession<T> session(ops, pair.target(), pair.draft(), options, pair.draft_model());
   session.submit(0, std::move(request));
   while (session.step().empty()) {
   }
@@ -216,12 +215,18 @@ void compare(Generator<T>& generator, const std::vector<BatchRequest>& requests,
   }
 }
 
+template <class T>
+BatchDrafts drafts_of(DecodingPair<T>& pair) {
+  return {.any = pair.draft() != nullptr || pair.draft_model() != nullptr,
+          .draft_model = pair.draft_model() == nullptr ? nullptr : &pair.draft_model()->shape(),
+          .has_layer_map = !pair.generator().layer_map().empty()};
+}
+
 // Tuples of a table in the place of a strategy.
 template <class T>
 void use_plan(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
               DecodingPair<T>& pair, std::vector<BatchRequest>& requests, BatchReport& report) {
-  report.plan = plan_of<T>(request, pair.target().shape(),
-                           pair.draft() != nullptr || pair.draft_model() != nullptr, requests);
+  report.plan = plan_of<T>(request, pair.target().shape(), drafts_of(pair), requests);
   report.strategy = report.plan->tuples().front();
   report.remarks.insert(report.remarks.end(), report.plan->remarks().begin(),
                         report.plan->remarks().end());
@@ -240,6 +245,7 @@ SessionOptions count_memory(const BatchRunRequest& request, kernels::Ops<T>& ops
   const LlmShape* const draft_model =
       pair.draft_model() == nullptr ? nullptr : &pair.draft_model()->shape();
   SessionOptions options{.concurrency = request.concurrency, .prefill_rows = request.prefill_rows};
+  options.layer_map = pair.generator().layer_map();
   const MemoryPlan memory =
       plan_memory<T>(ops, report.backend == Backend::kCuda, pair.target().shape(), draft,
                      draft_model, requests, options, request.kv_bytes);
@@ -276,63 +282,6 @@ void run_together(const BatchRunRequest& request, const std::vector<BatchPrompt>
   report.played = session.played();
 }
 
-// Throws Error(kAnswerNo) for the first request that its generator refuses.
-template <class T>
-void require_alone(Generator<T>& generator, const LlmShape& shape,
-                   const std::vector<BatchPrompt>& prompts,
-                   const std::vector<BatchRequest>& requests) {
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    std::string reason = generator.refusal(requests[i].options);
-    if (reason.empty() &&
-        static_cast<std::int64_t>(requests[i].prompt.size()) > shape.max_position) {
-      reason = "the prompt has " + std::to_string(requests[i].prompt.size()) +
-               " tokens, the model takes " + std::to_string(shape.max_position);
-    }
-    if (!reason.empty()) {
-      throw Error(ExitCode::kAnswerNo, "request '" + prompts[i].id + "', strategy '" +
-                                           requests[i].options.strategy.text() + "': " + reason);
-    }
-  }
-}
-
-template <class T>
-void run_each(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
-              const Tokenizer* tokenizer, DecodingPair<T>& pair,
-              const std::vector<BatchRequest>& requests, BatchReport& report) {
-  if (request.kv_bytes) {
-    throw Error(ExitCode::kUsage,
-                "kv-memory is of batches, and none takes '" + report.strategy.text() + "'");
-  }
-  require_alone(pair.generator(), pair.target().shape(), prompts, requests);
-  if (request.concurrency > 1) {
-    report.remarks.push_back("no batch takes '" + report.strategy.text() +
-                             "': its requests ran one after the other");
-  }
-  Finisher finisher(request, tokenizer, report);
-  if (report.backend == Backend::kCuda) {
-    GenerateOptions short_run = requests.front().options;
-    short_run.max_new_tokens = std::min<std::int64_t>(short_run.max_new_tokens, 8);
-    pair.generator().prefill(requests.front().prompt);
-    pair.generator().run(short_run);
-  }
-  const double begin = steady_seconds();
-  std::vector<double> arrivals =
-      arrival_times(request.arrivals, static_cast<std::int64_t>(requests.size()), request.seed);
-  for (double& arrival : arrivals) {
-    arrival += begin;
-  }
-  const auto sleep_until = [](double time) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(time - steady_seconds()));
-  };
-  const OneByOne played =
-      run_one_by_one<T>(pair.generator(), requests, arrivals, steady_seconds, sleep_until,
-                        [&](FinishedRequest finished) { finisher.take(std::move(finished)); });
-  report.seconds = steady_seconds() - arrivals.front();
-  report.steps = played.steps;
-  report.most_running = 1;
-  report.spent = played.spent;
-}
-
 template <class T>
 void run_on(const BatchRunRequest& request, const std::vector<BatchPrompt>& prompts,
             const Tokenizer* tokenizer, kernels::Ops<T>& ops, DecodingPair<T>& pair,
@@ -345,11 +294,7 @@ void run_on(const BatchRunRequest& request, const std::vector<BatchPrompt>& prom
   if (request.plan) {
     use_plan(request, prompts, pair, requests, report);
   }
-  if (runs_alone(report.strategy)) {
-    run_each(request, prompts, tokenizer, pair, requests, report);
-  } else {
-    run_together(request, prompts, tokenizer, ops, pair, requests, report);
-  }
+  run_together(request, prompts, tokenizer, ops, pair, requests, report);
   if (request.compares_ar) {
     compare(pair.generator(), requests, report);
   }

@@ -27,14 +27,6 @@ std::int64_t token_limit(const LlmShape& shape, const BatchRequest& request) {
   return std::min(request.options.max_new_tokens, shape.max_position - prompt + 1);
 }
 
-// What a batch does not do of a strategy that a single request takes, or an empty text.
-std::string batch_refusal(const GenerateOptions& options) {
-  if (runs_alone(options.strategy)) {
-    return "batches take no specattn, which runs one request at a time";
-  }
-  return sampling_refusal(options);
-}
-
 }  // namespace
 
 template <class T>
@@ -73,19 +65,21 @@ std::int64_t BatchSession<T>::pages_needed(const LlmShape& shape, const BatchReq
 
 template <class T>
 std::string BatchSession<T>::strategy_refusal(const GenerateOptions& options, const LlmShape& shape,
-                                              bool has_draft) {
-  if (std::string reason = batch_refusal(options); !reason.empty()) {
+                                              const BatchDrafts& drafts) {
+  if (std::string reason = sampling_refusal(options); !reason.empty()) {
     return reason;
   }
   const bool own = options.strategy.drafts_itself;
-  if (std::string reason = own ? illegal_because(options.strategy, shape)
-                               : unavailable_because(options.strategy, shape);
+  const bool chooses = options.strategy.attention == AttentionMethod::kSpecAttn;
+  if (std::string reason = own || chooses ? illegal_because(options.strategy, shape)
+                                          : unavailable_because(options.strategy, shape);
       !reason.empty()) {
     return reason;
   }
-  return options.strategy.draft.speculates() && !own && !has_draft
-             ? "the model has no draft, so a batch of it can only decode with ar"
-             : "";
+  if (options.strategy.draft.speculates() && !own && !drafts.any) {
+    return "the model has no draft, so a batch of it can only decode with ar";
+  }
+  return chooses ? specattn_refusal(shape, drafts.draft_model, drafts.has_layer_map) : "";
 }
 
 template <class T>
@@ -97,10 +91,13 @@ std::string BatchSession<T>::refusal(const BatchRequest& request) const {
            std::to_string(shape.max_position);
   }
   GenerateOptions options = request.options;
+  const BatchDrafts drafts{
+      .any = trees_.has_value(),
+      .draft_model = draft_model_ == nullptr ? nullptr : &draft_model_->shape(),
+      .has_layer_map = !options_.layer_map.empty()};
   for (const Strategy& strategy : strategies_of(request)) {
     options.strategy = strategy;
-    if (std::string reason = strategy_refusal(options, shape, trees_.has_value());
-        !reason.empty()) {
+    if (std::string reason = strategy_refusal(options, shape, drafts); !reason.empty()) {
       return reason;
     }
   }
@@ -263,6 +260,7 @@ void BatchSession<T>::verify() {
       sequence.options = run.verify;
       run.choice->keep(run.cache, run.choosing);
       sequence.choice = &*run.choice;
+      sequence.selector = run.drafted ? run.chooser_of_step() : nullptr;
     }
     sequences.push_back(std::move(sequence));
   }
@@ -349,6 +347,9 @@ std::vector<FinishedRequest> BatchSession<T>::release_finished() {
   std::vector<FinishedRequest> finished;
   for (const std::unique_ptr<Running>& run : running_) {
     if (run->over) {
+      if (run->chain_choice) {
+        run->result.generation.reads_saved = run->chain_choice->reads().saved();
+      }
       give_back(*run);
       finished.push_back(std::move(run->result));
     }

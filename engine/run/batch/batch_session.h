@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/run/batch/acceptance_batch.h"
+#include "engine/run/batch/chain_choice.h"
 #include "engine/run/batch/kept_prompts.h"
 #include "engine/run/batch/tree_batch.h"
 #include "engine/run/batch/tuple_plan.h"
@@ -73,6 +74,15 @@ struct SessionOptions {
   std::uint64_t shuffled_pages = 0;  // PageAllocator's; no bit depends on it
   bool drafts_by_rank = false;       // DraftSourceOptions::scores_by_rank
   bool records = true;               // Target::set_records
+  // The draft model's layer that chooses for each target layer (SpecAttn), or empty.
+  std::vector<std::int32_t> layer_map = {};
+};
+
+// What drafts for the requests of a session.
+struct BatchDrafts {
+  bool any = false;                       // a head, or a model
+  const LlmShape* draft_model = nullptr;  // or null
+  bool has_layer_map = false;
 };
 
 // Where steps' time went, seconds by the host's clock.
@@ -92,10 +102,12 @@ inline bool reads_side_by_side(const BatchRequest& request) {
   });
 }
 
-// Whether no batch takes it: a draft model chooses the tokens of one sequence (one_by_one.h).
-inline bool runs_alone(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kSpecAttn;
-}
+// Of the request's steps whose tokens its draft model's chains choose; none: no strategy of it has
+// such. `draft_layers`: of that model.
+std::optional<ChainChoiceShape> chain_choice_shape(const BatchRequest& request,
+                                                   std::int64_t positions,
+                                                   std::int64_t draft_layers,
+                                                   const std::vector<std::int32_t>& layer_map);
 
 template <class T>
 class BatchSession {
@@ -108,10 +120,9 @@ class BatchSession {
 
   // Pages that the request may come to need.
   static std::int64_t pages_needed(const LlmShape& shape, const BatchRequest& request);
-  // Why no batch of such a target runs that strategy so, or an empty text. `has_draft`: it
-  // has one.
+  // Why no batch of such a target runs that strategy so, or an empty text.
   static std::string strategy_refusal(const GenerateOptions& options, const LlmShape& shape,
-                                      bool has_draft);
+                                      const BatchDrafts& drafts);
   // Why the request cannot run here, or an empty text.
   std::string refusal(const BatchRequest& request) const;
   // `arrived`: by the session's clock; none: now. REQUIRES: no refusal.
@@ -170,17 +181,23 @@ class BatchSession {
     bool holds_prompt = true;    // the rows are of its prompt's tokens, or will be
     bool drafted = false;        // the tree is a draft's, not a root alone
     bool may_draft = false;      // a strategy of it does
-    std::unique_ptr<TupleChooser> chooser = {};  // of a plan
-    std::size_t tuple = 0;                       // that verifies the tree
-    std::optional<ChainLength> chain_length;     // of a draft that adapts it
-    kernels::OpsBuffer<T> chain_logits;          // [levels, V], of chains that are drawn
-    std::optional<ChoiceKeys<T>> choice = {};    // made with the request
+    std::unique_ptr<TupleChooser> chooser = {};         // of a plan
+    std::size_t tuple = 0;                              // that verifies the tree
+    std::optional<ChainLength> chain_length;            // of a draft that adapts it
+    kernels::OpsBuffer<T> chain_logits;                 // [levels, V], of chains that are drawn
+    std::optional<ChoiceKeys<T>> choice = {};           // made with the request
+    std::unique_ptr<ChainChoice<T>> chain_choice = {};  // of SpecAttn; null: no tuple of it is
     VerifyOptions choosing = {};  // how its steps choose: the verifies', or the drafts'
     std::vector<std::int32_t> unrectified = {};  // committed since its last dense pass
     bool over = false;
 
     std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
     bool reads_prompt() const { return prefilled < prompt_tokens(); }
+    // Its draft's chain chooses what its next step reads; null: that step reads all tokens.
+    ChainChoice<T>* chooser_of_step() const {
+      const bool chooses = request.options.strategy.attention == AttentionMethod::kSpecAttn;
+      return chooses ? chain_choice.get() : nullptr;
+    }
   };
   // A request's part of the running step.
   struct Part {
@@ -218,6 +235,7 @@ class BatchSession {
   void rectify();
   void draft_next();  // batch_drafts.cpp, as those that follow
   void begin_drafting(Running& run);
+  void make_chain_choice(Running& run);
   void learn(Running& run, std::int64_t yield);
   T* chain_logits(const Running& run) const;
   bool drafts(const Running& run) const;

@@ -73,6 +73,10 @@ void ModelBatchDrafter<T>::verify_roots() {
   for (const Sequence& s : sequences_) {
     parts.push_back(
         {.tree = chain_tree({s.text.back()}), .options = {}, .cache = &s.context->cache});
+    if (s.attention != nullptr) {
+      s.attention->begin(static_cast<std::int64_t>(s.text.size()) - 1);
+      parts.back().capture = s.attention->next_capture();
+    }
     paths.push_back(whole_path(s.chain ? 1 : 0));
     rows.push_back(static_cast<std::int32_t>(rows.size()));
     if (s.chain) {
@@ -120,6 +124,9 @@ void ModelBatchDrafter<T>::step(std::span<const typename BatchDrafter<T>::Nodes>
     }
     parts.push_back(
         {.tree = s.chain ? chain_tree(token) : tree, .options = {}, .cache = &s.context->cache});
+    if (s.attention != nullptr) {
+      parts.back().capture = s.attention->next_capture();
+    }
     paths.push_back(whole_path(s.chain ? 1 : 0));
   }
   model_->verify_batch(std::move(parts));

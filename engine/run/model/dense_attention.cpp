@@ -63,10 +63,9 @@ kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> 
 
 template <class T>
 void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer,
-                               TokenSelector<T>* selector) {
-  selector = selector != nullptr ? selector : selector_;
+                               TokenSelector<T>* selector, const AttentionCapture<T>& capture) {
   kernels::TreeAttentionParams<T> p = params_of(step, layer);
-  VERSIEVE_ASSERT(p.window == 0 || (selector == nullptr && capture_.weights == nullptr),
+  VERSIEVE_ASSERT(p.window == 0 || (selector == nullptr && capture.weights == nullptr),
                   "a window leaves nothing to choose from");
   if (selector != nullptr) {
     p.selected = selector->select({.layer = layer,
@@ -79,8 +78,8 @@ void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer,
     p.cache_term =
         p.selected.token != nullptr ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow;
   }
-  if (capture_.weights != nullptr && layer >= capture_.first_layer) {
-    p.weights = capture_.weights + layer * capture_.layer_stride;
+  if (capture.weights != nullptr && layer >= capture.first_layer) {
+    p.weights = capture.weights + layer * capture.layer_stride;
   }
   if (p.weights != nullptr && p.selected.token != nullptr) {  // of all tokens, chosen or not
     ops_->attention_weights(kernels::weights_of(p));

@@ -27,10 +27,13 @@ class DenseAttention {
 
   void set_capture(const AttentionCapture<T>& capture) { capture_ = capture; }
   void set_selector(TokenSelector<T>* selector) { selector_ = selector; }  // null: all tokens
-  // One sequence's, which may have its tokens chosen (by `selector`, in the place of the one that
-  // was set, where it is not null) and its weights kept.
-  void attend(const AttentionStep<T>& step, std::int64_t layer,
-              TokenSelector<T>* selector = nullptr);
+  // One sequence's, which may have its tokens chosen and its weights kept: by what was set.
+  void attend(const AttentionStep<T>& step, std::int64_t layer) {
+    attend(step, layer, selector_, capture_);
+  }
+  // The same by its own. `selector`: null: all tokens.
+  void attend(const AttentionStep<T>& step, std::int64_t layer, TokenSelector<T>* selector,
+              const AttentionCapture<T>& capture);
   // As NsaAttention's: once a step of several sequences, then layer by layer.
   kernels::StepShape prepare(std::span<const AttentionStep<T>> steps);
   void attend_prepared(std::int64_t layer) {

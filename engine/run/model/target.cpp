@@ -220,7 +220,7 @@ std::vector<AttentionStep<T>> Target<T>::dense_steps() const {
   return steps;
 }
 
-// Of the parts that choose tokens, each by keys of its own.
+// Of the parts that choose tokens, each by what it has of its own, or whose weights are kept.
 template <class T>
 void Target<T>::attend_chosen(std::int64_t layer) {
   std::vector<AttentionStep<T>> resa;
@@ -228,7 +228,9 @@ void Target<T>::attend_chosen(std::int64_t layer) {
     if (part.options.resa) {
       resa.push_back(attention_step(part));
     } else if (part.options.index) {
-      dense_.attend(attention_step(part), layer, &indexer_of(part));
+      dense_.attend(attention_step(part), layer, &indexer_of(part), {});
+    } else if (part.chooses()) {
+      dense_.attend(attention_step(part), layer, part.selector, part.capture);
     }
   }
   if (!resa.empty()) {

@@ -55,6 +55,10 @@ struct SequencePart {
   VerifyOptions options;
   KvCache<T>* cache = nullptr;
   ChoiceKeys<T>* choice = nullptr;  // of that cache, which a commit keeps; null: none
+  // Of a dense target: who chooses the committed tokens that its layers read (null: all are read),
+  // and where the last node's weights go.
+  TokenSelector<T>* selector = nullptr;
+  AttentionCapture<T> capture = {};
 };
 
 template <class T>
@@ -83,8 +87,9 @@ class Target {
   // the nodes of all at once, sequence after sequence; attention is each sequence's own. A
   // sequence's rows have the bits of verify() alone. Steps of one shape are recorded once (bf16 on
   // a GPU). Never waits for the device but where memory grows. A part that chooses tokens
-  // (ReSA, an indexer) needs keys of its own; such steps are not recorded. REQUIRES: the caches
-  // differ, hold their contexts and, of several, are of one pool.
+  // (ReSA, an indexer) needs keys of its own; steps in which tokens are chosen or weights are kept
+  // are not recorded. REQUIRES: the caches differ, hold their contexts and, of several, are of one
+  // pool.
   void verify_batch(std::vector<SequencePart<T>> parts);
   // Appends a path of each sequence of the last verify_batch, none where it is empty. REQUIRES: the
   // caches are of one pool.
@@ -154,11 +159,16 @@ class Target {
     VerifyOptions options;
     KvCache<T>* cache = nullptr;
     ChoiceKeys<T>* choice = nullptr;
+    TokenSelector<T>* selector = nullptr;
+    AttentionCapture<T> capture = {};
     StepNodes nodes;
     std::int64_t first_row = 0;
     std::int64_t first_compressed = 0;  // of the tree's compressed rows
 
-    bool chooses() const { return options.resa || options.index; }
+    // Its attention is a call of its own.
+    bool chooses() const {
+      return options.resa || options.index || selector != nullptr || capture.weights != nullptr;
+    }
     // Of the step's logits: rows before first_logits are not computed.
     std::int64_t first_logits() const {
       return first_row + (options.last_logits_only ? nodes.count - 1 : 0);
@@ -180,7 +190,7 @@ class Target {
   void keep_piece_rows(std::int64_t layer);  // target_prefill.cpp
   std::int32_t source_row(const Part& part, std::int32_t source) const;
   void upload_layout();
-  std::vector<AttentionStep<T>> dense_steps() const;  // of parts that choose no tokens
+  std::vector<AttentionStep<T>> dense_steps() const;  // of parts that choose and keep nothing
   IndexSelector<T>& indexer_of(const Part& part) {
     return part.choice != nullptr ? *part.choice->index() : indexer_;
   }

@@ -42,6 +42,8 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
             .options = std::move(sequence.options),
             .cache = sequence.cache,
             .choice = sequence.choice,
+            .selector = sequence.selector,
+            .capture = sequence.capture,
             .nodes = {}};
   part.layout = tree_layout(part.tree, length, shape_.nsa, is_nsa(shape_));
   part.nodes = {.count = part.tree.size(),

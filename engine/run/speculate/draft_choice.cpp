@@ -12,6 +12,21 @@ SpecAttnOptions specattn_options(const Strategy& strategy) {
   return {.p = strategy.specattn_p};
 }
 
+std::string specattn_refusal(const LlmShape& target, const LlmShape* draft_model,
+                             bool has_layer_map) {
+  if (draft_model == nullptr) {
+    return "specattn needs a draft model with attention of its own";
+  }
+  if (draft_model->max_position < target.max_position) {
+    return "specattn needs a draft model that takes as many positions as the target";
+  }
+  if (draft_model->has_windows()) {
+    return "specattn needs a draft model whose layers see all tokens, and this one's see a window";
+  }
+  return has_layer_map ? ""
+                       : "specattn needs the model's layer_map.json: write it with versieve align";
+}
+
 template <class T>
 void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
                             std::int64_t draft_layers, const SpecAttnOptions& options) {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/run/speculate/model_drafter.h"
 #include "engine/run/speculate/token_lists.h"
 #include "kernels/top_p/params.h"
+#include "model/words/llm_shape.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -21,6 +23,9 @@ struct SpecAttnOptions {
 };
 // What a strategy of SpecAttn asks for.
 SpecAttnOptions specattn_options(const Strategy& strategy);
+// Why nobody chooses the tokens of that target, or an empty text. `draft_model`: or null.
+std::string specattn_refusal(const LlmShape& target, const LlmShape* draft_model,
+                             bool has_layer_map);
 
 // The lists of one choice, a kept draft layer each, in memory of the Ops.
 template <class T>
@@ -71,6 +76,8 @@ class LayerChoice {
   // `layer_map`: the draft layer that chooses for each target layer.
   LayerChoice(std::vector<std::int32_t> layer_map, const SpecAttnOptions& options);
 
+  // From now on; of the same layers.
+  void use(const SpecAttnOptions& options) { options_ = options; }
   std::int64_t first_asked() const { return first_asked_layer(layer_map_, options_); }
   // Whether any target layer reads less than all.
   bool matters() const {

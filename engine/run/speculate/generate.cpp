@@ -1,5 +1,6 @@
 #include "engine/run/speculate/generate.h"
 
+#include "engine/run/speculate/draft_choice.h"
 #include "engine/run/speculate/sampling_checks.h"
 #include "model/words/assert.h"
 
@@ -21,17 +22,12 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (strategy.draft.speculates() && !strategy.drafts_itself && draft == nullptr && !has_model) {
     return "the model has no draft, so it can only decode with ar";
   }
-  if (chooses && !has_model) {
-    return "specattn needs a draft model with attention of its own";
-  }
-  if (chooses && prefilled_.draft_positions() > 0) {
-    return "specattn needs a draft model that takes as many positions as the target";
-  }
-  if (chooses && prefilled_.draft_model()->shape().has_windows()) {
-    return "specattn needs a draft model whose layers see all tokens, and this one's see a window";
-  }
-  if (chooses && layer_map_.empty()) {
-    return "specattn needs the model's layer_map.json: write it with versieve align";
+  if (chooses) {
+    const LlmShape* const draft_model = has_model ? &prefilled_.draft_model()->shape() : nullptr;
+    if (std::string refused = specattn_refusal(shape, draft_model, !layer_map_.empty());
+        !refused.empty()) {
+      return refused;
+    }
   }
   return sampling_refusal(options);
 }

@@ -35,6 +35,7 @@ class Generator {
     recorded_.set_layer_map(draft_layer);
     layer_map_ = std::move(draft_layer);
   }
+  const std::vector<std::int32_t>& layer_map() const { return layer_map_; }  // or empty
 
   void prefill(std::span<const std::int32_t> prompt) { prefilled_.prefill(prompt); }
   double prefill_seconds() const { return prefilled_.seconds(); }

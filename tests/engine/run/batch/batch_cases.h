@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -37,6 +38,47 @@ inline const std::vector<std::string>& batch_strategies(const LlmShape& shape) {
   return shape.attention == AttentionKind::kNsa ? nsa : shape.has_windows() ? windowed : dense;
 }
 
+// A dense pair whose draft model chooses tokens for the target, which has three layers that let it.
+template <class T>
+struct ChoosingEngine {
+  explicit ChoosingEngine(std::uint64_t draft_seed, std::int64_t draft_layers = 3)
+      : ops(kernels::make_cpu_ops<T>(1)),
+        target(make(5, 11)),
+        draft(make(draft_layers, draft_seed)),
+        generator(*ops, target, nullptr, &draft) {
+    const std::int32_t last = static_cast<std::int32_t>(draft_layers) - 1;
+    generator.set_layer_map({0, 0, 1, last, last});
+  }
+  Target<T> make(std::int64_t layers, std::uint64_t seed) {
+    LlmShape llm = shape(AttentionKind::kDense);
+    llm.layers = layers;
+    return make_synthetic_target<T>(*ops, llm, tiny::draft_shape(tiny::shape()), seed);
+  }
+
+  std::unique_ptr<kernels::Ops<T>> ops;
+  Target<T> target, draft;
+  Generator<T> generator;
+};
+
+// What the requests of a pair are decoded by.
+template <class Pair>
+const std::vector<std::string>& strategies_of_pair(Pair& pair) {
+  return batch_strategies(pair.target.shape());
+}
+template <class T>
+const std::vector<std::string>& strategies_of_pair(ChoosingEngine<T>&) {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> with = {
+        "specattn:p0.05/d4k1n5/bfs/c1/F*", "specattn:p0.1/d6k1n7/bfs/c1/F*",
+        "specattn:p0.02/d1k1n2/bfs/c1/F*", "specattn:p1/d3k1n4/bfs/c1/F*",
+        "specattn:p0.5/d5k1n6/bfs/c1/F*"};
+    const std::vector<std::string>& other = batch_strategies(shape(AttentionKind::kDense));
+    with.insert(with.end(), other.begin(), other.end());
+    return with;
+  }();
+  return all;
+}
+
 // Above temperature 0: by samplers that share no noise, of trees and of chains that are drawn, with
 // cut laws; by sigmoids, which test chains alone.
 inline void choose_sampler(GenerateOptions& options, std::mt19937_64& random) {
@@ -56,10 +98,9 @@ inline void choose_sampler(GenerateOptions& options, std::mt19937_64& random) {
   }
 }
 
-inline BatchRequest random_request(const LlmShape& shape, std::int64_t longest,
+inline BatchRequest random_request(const std::vector<std::string>& strategies, std::int64_t longest,
                                    std::mt19937_64& random) {
   const auto below = [&](std::uint64_t count) { return random() % count; };
-  const std::vector<std::string>& strategies = batch_strategies(shape);
   BatchRequest request{
       .prompt = prompt(1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(longest))),
                        below(1000)),
@@ -71,7 +112,8 @@ inline BatchRequest random_request(const LlmShape& shape, std::int64_t longest,
     choose_sampler(request.options, random);
   }
   const DraftChoice& draft = request.options.strategy.draft;
-  if (draft.width == 1 && draft.levels() > 1) {
+  const bool chooses = request.options.strategy.attention == AttentionMethod::kSpecAttn;
+  if (draft.width == 1 && draft.levels() > 1 && !chooses) {
     request.options.strategy.adapts_length = below(3) == 0;
   }
   if (below(3) == 0) {
@@ -100,6 +142,8 @@ struct BatchTally {
   std::int64_t steps = 0;    // of requests, with a draft
   std::int64_t yielded = 0;  // tokens of those
   std::int64_t rectifications = 0;
+  int choosing = 0;          // requests of SpecAttn
+  double reads_saved = 0.0;  // of those, summed
 };
 
 template <class T>
@@ -108,6 +152,11 @@ BatchSession<T> session_of(Engine<T>& engine, const SessionOptions& options) {
 }
 template <class T>
 BatchSession<T> session_of(DenseEngine<T>& engine, const SessionOptions& options) {
+  return {*engine.ops, engine.target, nullptr, options, &engine.draft};
+}
+template <class T>
+BatchSession<T> session_of(ChoosingEngine<T>& engine, SessionOptions options) {
+  options.layer_map = engine.generator.layer_map();
   return {*engine.ops, engine.target, nullptr, options, &engine.draft};
 }
 
@@ -134,14 +183,18 @@ void compare_batch(Pair& engine, const std::vector<BatchRequest>& requests,
     const Generation alone = engine.generator.run(requests[i].options);
     const FinishedRequest& finished = together.at(static_cast<std::int64_t>(i));
     const Generation& batched = finished.generation;
+    const bool chooses = requests[i].options.strategy.attention == AttentionMethod::kSpecAttn;
     ++tally.requests;
+    tally.choosing += chooses ? 1 : 0;
+    tally.reads_saved += chooses ? batched.reads_saved : 0.0;
     tally.prompt_tokens += static_cast<std::int64_t>(requests[i].prompt.size());
     tally.shared_tokens += finished.shared_tokens;
     tally.rectifications += batched.rectifications;
     tally.identical += batched.tokens == alone.tokens && batched.stopped == alone.stopped &&
                                batched.accepted_histogram == alone.accepted_histogram &&
                                // alone a pass may follow the last step
-                               alone.rectifications - batched.rectifications <= 1
+                               alone.rectifications - batched.rectifications <= 1 &&
+                               (!chooses || alone.reads_saved == batched.reads_saved)
                            ? 1
                            : 0;
     if (requests[i].options.strategy.draft.speculates()) {
@@ -163,7 +216,7 @@ BatchTally compare_random_batches(Pair& engine, int batches, std::int64_t longes
     std::vector<BatchRequest> requests;
     const std::size_t count = 2 + random() % 7;
     while (requests.size() < count) {
-      requests.push_back(random_request(engine.target.shape(), longest, random));
+      requests.push_back(random_request(strategies_of_pair(engine), longest, random));
       if (prefixes > 0) {
         requests.back().prompt = prompt_with_prefix(
             static_cast<std::int64_t>(requests.back().prompt.size()), prefixes, random);
@@ -178,12 +231,14 @@ BatchTally compare_random_batches(Pair& engine, int batches, std::int64_t longes
   return tally;
 }
 
-// 2,000 sampled batches, half of them of prompts that begin alike, in rounds that say how far they
-// came: minutes.
-template <class T>
-BatchTally compare_long(Engine<T>& engine, std::int64_t longest) {
+// 2,000 sampled batches, or VERSIEVE_BATCHES in hundreds, half of them of prompts that begin alike,
+// in rounds of 100 that say how far they came: minutes. Round r has the seed 100 + r.
+template <class Pair>
+BatchTally compare_long(Pair& engine, std::int64_t longest) {
+  const char* const given = std::getenv("VERSIEVE_BATCHES");
+  const long batches = given == nullptr ? 2000 : std::atol(given);
   BatchTally all;
-  for (std::uint64_t round = 1; round <= 20; ++round) {
+  for (std::uint64_t round = 1; 100 * static_cast<long>(round) <= batches; ++round) {
     const BatchTally tally =
         compare_random_batches(engine, 100, longest, 100 + round, round % 2 == 0 ? 2 : 0);
     all.requests += tally.requests;
@@ -192,12 +247,14 @@ BatchTally compare_long(Engine<T>& engine, std::int64_t longest) {
     all.shared_tokens += tally.shared_tokens;
     all.steps += tally.steps;
     all.yielded += tally.yielded;
+    all.choosing += tally.choosing;
+    all.reads_saved += tally.reads_saved;
     std::printf(
         "%d batches: %d of %d requests identical, %lld of %lld prompt tokens shared, %.2f "
-        "tokens a drafted step\n",
+        "tokens a drafted step, %d requests of SpecAttn\n",
         static_cast<int>(100 * round), all.identical, all.requests,
         static_cast<long long>(all.shared_tokens), static_cast<long long>(all.prompt_tokens),
-        static_cast<double>(all.yielded) / static_cast<double>(all.steps));
+        static_cast<double>(all.yielded) / static_cast<double>(all.steps), all.choosing);
     std::fflush(stdout);
   }
   return all;

@@ -91,7 +91,7 @@ void check_together(tiny::Engine<T>& engine, const std::vector<VerifyOptions>& o
 }
 
 TEMPLATE_TEST_CASE("random trees of sequences in one forward have the bits that they have alone",
-                   "", float, double) {
+                   "", float, double, Bf16) {
   std::mt19937_64 random(17);
   tiny::Engine<TestType> nsa;
   for (int round = 0; round < 6; ++round) {

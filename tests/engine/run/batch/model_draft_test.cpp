@@ -21,7 +21,7 @@ void check_model(std::uint64_t draft_seed, std::int64_t layers, std::uint64_t se
 }
 
 TEMPLATE_TEST_CASE("a draft model drafts for many requests what it drafts for one", "", float,
-                   double) {
+                   Bf16) {
   check_model<TestType>(11, 3, 31, 0);  // the target's own weights: much is accepted
   check_model<TestType>(12, 2, 32, 2);
 }

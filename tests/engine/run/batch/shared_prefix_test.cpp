@@ -20,7 +20,7 @@ void check_prefixes(const LlmShape& shape, int batches, std::int64_t prefixes, s
 }
 
 TEMPLATE_TEST_CASE("requests whose prompts begin alike have the texts that they have alone", "",
-                   float, double) {
+                   float, Bf16) {
   check_prefixes<TestType>(tiny::shape(), 12, 1, 21);
   check_prefixes<TestType>(tiny::shape(), 12, 2, 22);
   check_prefixes<TestType>(tiny::shape(AttentionKind::kDense), 12, 2, 23);

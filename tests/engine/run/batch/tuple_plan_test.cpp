@@ -89,7 +89,7 @@ void check_plan(const LlmShape& shape, const std::vector<std::string>& tuples, d
 }
 
 TEMPLATE_TEST_CASE("a request whose tuple changes from step to step has the text of each", "",
-                   float, double) {
+                   float, Bf16) {
   const std::vector<std::string> nsa = {"nsa/d4k3n12/bfs/c1/F*", "nsa/d3k4n16/dfs/c4e/F*",
                                         "nsa/d6k1n7/bfs/c1/F*/gamma=adapt", "nsa/ar"};
   check_plan<TestType>(tiny::shape(), nsa, 0.0);
