@@ -23,12 +23,26 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A tiny pair of the byte tokenizer.
+// A tiny pair of the byte tokenizer, and what its requests are decoded by.
 struct Scene {
   TempFolder folder;
   fs::path model = folder / "model";
+  std::string strategy = "nsa/d4k2n7/bfs/c1/F*";
 
   Scene() { write_tiny_pair(model, TinyModel{}); }
+  // "specattn: …": a dense pair whose draft model chooses tokens.
+  explicit Scene(const std::string& chosen) : strategy(chosen) {
+    TinyModel tiny;
+    if (!chosen.starts_with("specattn")) {
+      write_tiny_pair(model, tiny);
+      return;
+    }
+    tiny.target.attention = versieve::AttentionKind::kDense;
+    tiny.target.layers = 4;
+    write_tiny_dense_pair(model, tiny, 3);
+    file("model/layer_map.json",
+         R"({"format": "versieve layer map", "schema": 1, "map": [0, 0, 1, 2]})");
+  }
 
   std::string file(const std::string& name, const std::string& text) const {
     fs::create_directories((folder / name).parent_path());
@@ -48,7 +62,7 @@ struct Scene {
     return file("prompts.jsonl", text);
   }
   std::string generate(const std::string& prompts, const std::string& more = "") const {
-    return "generate --model " + model.string() + " --strategy nsa/d4k2n7/bfs/c1/F* --prompts " +
+    return "generate --model " + model.string() + " --strategy '" + strategy + "' --prompts " +
            prompts + " --max-new-tokens 12 --backend cpu " + more;
   }
   json answer(const std::string& prompts, const std::string& more) const {
@@ -205,25 +219,37 @@ TEST_CASE("tokens need no tokenizer, and keys of a line go before the command's"
   CHECK(answer.at("requests")[1].at("tokens").size() == 3);
 }
 
+// Greedily, and by the seed of each request: chains drawn from their own law, sigmoids, chosen
+// tokens.
 TEST_CASE("each finished request is a line of the file, whole when the program is killed") {
-  const Scene scene;
-  const std::string prompts = scene.lines(600, 40);
+  struct Run {
+    std::string strategy, more;
+    int requests;
+  };
+  const Run run = GENERATE(
+      Run{"nsa/d4k2n7/bfs/c1/F*", "--threads 1 ", 600},
+      Run{"nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid", "--threads 1 --temperature 0.8 ", 200},
+      Run{"specattn:p0.2/d4k1n5/bfs/c1/F*/sampling=exact", "--threads 1 --temperature 0.9 ", 100});
+  CAPTURE(run.strategy);
+  const Scene scene(run.strategy);
+  const std::string prompts = scene.lines(run.requests, 40);
   const fs::path out = scene.folder / "out.jsonl";
-  const std::string command = VERSIEVE_BINARY_DIR "/bin/versieve " +
-                              scene.generate(prompts, "--concurrency 3 --out " + out.string());
+  const std::string command =
+      VERSIEVE_BINARY_DIR "/bin/versieve " +
+      scene.generate(prompts, run.more + "--concurrency 3 --out " + out.string());
   run_line(command + " & process=$!; while [ \"$(cat " + out.string() +
            " 2>/dev/null | wc -l)\" -lt 5 ]; do sleep 0.01; done; kill -9 $process; wait");
   const std::vector<json> kept = lines_of(out);  // each is whole
   REQUIRE(kept.size() >= 5);
-  REQUIRE(kept.size() < 600);
-  const json alone = scene.answer(prompts, "--concurrency 5");
+  REQUIRE(kept.size() < static_cast<std::size_t>(run.requests));
+  const json alone = scene.answer(prompts, run.more + "--concurrency 5");
   std::set<std::string> ids;
   for (const json& line : kept) {
     const std::string id = line.at("id");
     CHECK(ids.insert(id).second);
     CHECK(line.at("tokens") == alone.at("requests")[std::stoul(id.substr(1))].at("tokens"));
   }
-  check_refused(scene.generate(prompts, "--out " + out.string()), 2, "is there already");
+  check_refused(scene.generate(prompts, run.more + "--out " + out.string()), 2, "is there already");
 }
 
 TEST_CASE("a file that cannot grow keeps its whole lines") {
@@ -248,7 +274,13 @@ TEST_CASE("a full disk is said, whatever was asked for") {
 
 // Short requests first; then prompts whose rows need more memory than any step before.
 TEST_CASE("memory that ends in the middle of a run costs no finished request") {
-  const Scene scene;
+  const std::string strategy =
+      GENERATE("nsa/d4k2n7/bfs/c1/F*", "nsa/d4k1n5/bfs/c1/F*/sampling=exact",
+               "specattn:p0.2/d4k1n5/bfs/c1/F*");
+  const std::string more =
+      strategy.find("sampling") == std::string::npos ? "" : "--temperature 0.8 ";
+  CAPTURE(strategy);
+  const Scene scene(strategy);
   std::string text;
   for (int i = 0; i < 300; ++i) {
     text += json{{"tokens", {5, 6, 7 + i % 20}}, {"id", "r" + std::to_string(i)}}.dump() + "\n";
@@ -260,7 +292,7 @@ TEST_CASE("memory that ends in the middle of a run costs no finished request") {
   }
   const std::string prompts = scene.file("growing.jsonl", text);
   const fs::path out = scene.folder / "out.jsonl", err = scene.folder / "err.txt";
-  const std::string batch = "--concurrency 16 --prefill-rows 4096 --threads 1 --out ";
+  const std::string batch = more + "--concurrency 16 --prefill-rows 4096 --threads 1 --out ";
   const pid_t process = start_versieve(scene.generate(prompts, batch + out.string()), err);
   wait_for_lines(out, 5);
   const rlimit none{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
@@ -276,7 +308,7 @@ TEST_CASE("memory that ends in the middle of a run costs no finished request") {
   const std::vector<json> kept = lines_of(out);  // each is whole
   CHECK(kept.size() >= 5);
   CHECK(kept.size() < 316);
-  const json all = scene.answer(prompts, "--concurrency 5");
+  const json all = scene.answer(prompts, more + "--concurrency 5");
   std::set<std::string> ids;
   for (const json& line : kept) {
     const std::string id = line.at("id");
