@@ -188,7 +188,7 @@ TEST_CASE("contradictory requests are usage errors") {
   expect_usage([&] { request.temperature = std::numeric_limits<double>::quiet_NaN(); });
   expect_usage([&] { request.max_new_tokens = 0; });
   expect_usage([&] { request.backend = "tpu"; });
-  expect_usage([&] { request.dtype = "bf16"; });
+  expect_usage([&] { request.dtype = "f16"; });
   expect_usage([&] {
     request.compares_ar = true;
     request.temperature = 0.5;
