@@ -7,17 +7,25 @@
 // Of each cell of the schedule the guard takes the choice that promises most tokens a plain step:
 // (1 + share x (tokens - 1)) / break_even, where `share` is what this request's drafts accepted
 // against what the schedule expects, over the last some fifty steps and kPriorSteps steps as
-// expected. Within a cell it moves only when another choice promises kMargin more for kPatience
-// steps; when the requests or the context enter another cell it chooses at once. Plain steps say
-// nothing of drafts: what is known fades, and the schedule's own choice is tried again.
+// expected. It moves only when another choice promises kMargin more for kPatience steps in a row;
+// but a smaller draft, or none, is taken at once where the requests or the context enter another
+// cell: a crowd that comes costs every request, one that goes is seen again a few steps later, and
+// requests that come and go around a switch point do not make it flap. Plain steps say nothing of
+// drafts: what is known fades, and the schedule's own choice is tried again.
+//
+// Threads: a Table is never changed and serves any number of them. A Guard is of one request and of
+// one thread at a time. An EngineGuard is of all requests of an engine and of any number of
+// threads.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace versieve_serving {
@@ -118,38 +126,48 @@ class Table {
 // Of one request. REQUIRES: the table outlives it.
 class Guard {
  public:
+  Guard() = default;  // of no schedule: plain decoding
   explicit Guard(const Table& table) : table_(&table) {}
 
   // What the next step drafts. Plain decoding where nothing is known.
   Choice next(std::int64_t context, std::int64_t requests) {
-    const Cell* cell = table_->find(context, requests);
+    const Cell* cell = table_ == nullptr ? nullptr : table_->find(context, requests);
     if (cell == nullptr) {
       cell_ = nullptr;
-      active_ = {};
-      return active_;
+      return take({});
     }
     const std::span<const Choice> choices = table_->choices(*cell);
-    std::size_t best = 0;
-    std::size_t own = choices.size();
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      best = promise(choices[i]) > promise(choices[best]) ? i : best;
-      own = is_same(choices[i], active_) ? i : own;
+    const Choice* best = &choices[0];
+    const Choice* own = nullptr;      // the active one, of this cell
+    const Choice* smaller = nullptr;  // the best that drafts no more than the active one
+    for (const Choice& choice : choices) {
+      best = promise(choice) > promise(*best) ? &choice : best;
+      own = is_same(choice, active_) ? &choice : own;
+      if (choice.nodes <= active_.nodes &&
+          (smaller == nullptr || promise(choice) > promise(*smaller))) {
+        smaller = &choice;
+      }
     }
-    const bool stays = cell == cell_ && own < choices.size();
-    if (!stays) {
+    const bool enters = cell != cell_;
+    cell_ = cell;
+    if (!started_ || (own == nullptr && smaller == nullptr)) {
+      return take(*best);
+    }
+    if (own == nullptr) {
+      own = smaller;
+    }
+    const double bar = (1.0 + kMargin) * promise(*own);
+    if (enters && smaller != nullptr && smaller->nodes < own->nodes && promise(*smaller) > bar) {
+      own = smaller;
+    }
+    active_ = *own;
+    if (promise(*best) > (1.0 + kMargin) * promise(active_)) {
+      wishes_ = is_same(*best, wished_) ? wishes_ + 1 : 1;
+      wished_ = *best;
+    } else {
       wishes_ = 0;
-      cell_ = cell;
-      active_ = choices[best];
-      return active_;
     }
-    active_ = choices[own];
-    const bool wishes = promise(choices[best]) > (1.0 + kMargin) * promise(active_);
-    wishes_ = wishes ? wishes_ + 1 : 0;
-    if (wishes_ >= kPatience) {
-      wishes_ = 0;
-      active_ = choices[best];
-    }
-    return active_;
+    return wishes_ >= kPatience ? take(*best) : active_;
   }
 
   // The step that next() chose yielded so many tokens, bonus counted. False: no number of tokens
@@ -174,17 +192,86 @@ class Guard {
   static bool is_same(const Choice& a, const Choice& b) {
     return a.depth == b.depth && a.width == b.width && a.nodes == b.nodes;
   }
+  Choice take(const Choice& choice) {
+    started_ = true;
+    wishes_ = 0;
+    active_ = choice;
+    return active_;
+  }
   double promise(const Choice& c) const {
     const double most = static_cast<double>(c.depth) + 1.0;
     return std::min(most, 1.0 + share() * (c.tokens - 1.0)) / c.break_even;
   }
 
-  const Table* table_;
+  const Table* table_ = nullptr;
   const Cell* cell_ = nullptr;
   Choice active_;
   // Tokens beyond the bonus, faded; at first those of kPriorSteps steps as expected, of one each.
   double got_ = kPriorSteps, expected_ = kPriorSteps;
-  int wishes_ = 0;  // steps in a row that another choice promised more
+  Choice wished_;   // the one that promised more
+  int wishes_ = 0;  // steps in a row that it did
+  bool started_ = false;
+};
+
+// The guards of all requests that an engine runs at once, by the slot that each has in it. Any
+// thread may ask and tell of any slot: two that meet at one slot wait for each other for less than
+// a step of the guard, and those at different slots never do. REQUIRES: the table outlives it.
+class EngineGuard {
+ public:
+  EngineGuard(const Table& table, std::size_t slots) : table_(&table), slots_(slots) {
+    for (Slot& slot : slots_) {
+      slot.guard = Guard(table);
+    }
+  }
+
+  std::size_t slots() const { return slots_.size(); }
+  // A new request has this slot. This and the next two do nothing, and answer false or plain
+  // decoding, of a slot that is not there.
+  bool begin(std::size_t slot) {
+    if (slot >= slots_.size()) {
+      return false;
+    }
+    const Hold hold(slots_[slot]);
+    slots_[slot].guard = Guard(*table_);
+    return true;
+  }
+  Choice next(std::size_t slot, std::int64_t context, std::int64_t requests) {
+    if (slot >= slots_.size()) {
+      return {};
+    }
+    const Hold hold(slots_[slot]);
+    return slots_[slot].guard.next(context, requests);
+  }
+  bool observe(std::size_t slot, double tokens) {
+    if (slot >= slots_.size()) {
+      return false;
+    }
+    const Hold hold(slots_[slot]);
+    return slots_[slot].guard.observe(tokens);
+  }
+
+ private:
+  struct alignas(64) Slot {  // a cache line of its own
+    std::atomic_flag taken = ATOMIC_FLAG_INIT;
+    Guard guard;
+  };
+  class Hold {
+   public:
+    explicit Hold(Slot& slot) : slot_(slot) {
+      while (slot_.taken.test_and_set(std::memory_order_acquire)) {
+        std::this_thread::yield();
+      }
+    }
+    ~Hold() { slot_.taken.clear(std::memory_order_release); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Slot& slot_;
+  };
+
+  const Table* table_;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace versieve_serving

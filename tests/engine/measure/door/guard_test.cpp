@@ -42,19 +42,23 @@ std::string fault_of(const std::vector<Row>& rows) {
 
 }  // namespace
 
-TEST_CASE("the guard follows the requests and the context at once") {
+TEST_CASE("the guard follows a crowd and the context at once, and a lull some steps later") {
   const Table table = table_of(kRows);
   CHECK(table.cell_count() == 5);
   Guard guard(table);
   CHECK(guard.next(100, 1).nodes == 32);
   CHECK(guard.next(100, 2).nodes == 4);
   CHECK(guard.next(100, 9).nodes == 1);
+  for (int step = 1; step < versieve_serving::kPatience; ++step) {
+    CHECK(guard.next(100, 1).nodes == 1);
+  }
   CHECK(guard.next(100, 1).nodes == 32);
   CHECK(guard.next(4096, 1).nodes == 32);
   CHECK(guard.next(4097, 1).nodes == 4);
   CHECK(guard.next(4097, 2).nodes == 1);
   // Beyond the last context its own cells, beyond the most requests nothing is drafted.
-  CHECK(guard.next(1 << 20, 1).nodes == 4);
+  Guard another(table);
+  CHECK(another.next(1 << 20, 1).nodes == 4);
   CHECK(guard.next(100, 65).nodes == 1);
 }
 
