@@ -163,6 +163,16 @@ Evidence evidence_of(const Store& store, const std::string& device) {
   return out;
 }
 
+std::optional<RunRecord> newest_run(const Store& store, const std::string& device) {
+  std::optional<RunRecord> out;
+  for (const StoredRun& run : runs_by_age(store)) {
+    if (run.record.device == device && !is_imported(run.record)) {
+      out = run.record;
+    }
+  }
+  return out;
+}
+
 PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std::string& device) {
   VERSIEVE_ASSERT(!pair.sha256.empty(), "a pair is asked for by its hash");
   PairEvidence out{

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ namespace versieve::db {
 
 // The workloads whose points a fit takes: times and bytes, and what the machine gives.
 inline constexpr std::array<WorkloadKind, 9> kFittedWorkloads = {
-    WorkloadKind::kAttention, WorkloadKind::kStep,         WorkloadKind::kMachine,
-    WorkloadKind::kDecode,    WorkloadKind::kTopk,         WorkloadKind::kSampling,
+    WorkloadKind::kAttention, WorkloadKind::kStep,          WorkloadKind::kMachine,
+    WorkloadKind::kDecode,    WorkloadKind::kTopk,          WorkloadKind::kSampling,
     WorkloadKind::kRectify,   WorkloadKind::kRectifiedStep, WorkloadKind::kBatch};
 
 // Why nothing is fitted to the points of a run that is not RunRecord::counted_warm: their bytes are
@@ -44,6 +45,8 @@ std::string fitted_device(const Store& store, const std::string& wanted,
                           const std::string& hardware_key);
 // `device` as the runs name it. Refused and failed points are among them.
 Evidence evidence_of(const Store& store, const std::string& device);
+// The newest of that device's own runs (none that was imported); none where there is none.
+std::optional<RunRecord> newest_run(const Store& store, const std::string& device);
 // What is known of one trained pair, steps as that device timed them.
 PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std::string& device);
 // Acceptance points of every pair, measured and imported.

@@ -25,6 +25,7 @@
 #include "engine/measure/bench/verify_peers.h"
 #include "model/plan/concurrency.h"
 #include "model/words/llm_shape.h"
+#include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
 
 namespace versieve::cli {
@@ -249,6 +250,8 @@ engine::PrefillBenchOptions prefill_options(const Options& options) {
   out.samples = options.samples;
   out.on_gpu = options.on_gpu();
   out.threads = options.cpu_threads();
+  out.measured_utc = profiler::utc_now();
+  out.revision = profiler::revision();
   return out;
 }
 

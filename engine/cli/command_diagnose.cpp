@@ -16,16 +16,40 @@ struct Options {
   std::string database, pair, steps, hardware;
 };
 
+constexpr const char* kIdleHardware =
+    "its roofline is asked where nothing was timed, or it is the device's own";
+
+nlohmann::json cells_of(const PairSchedule& made) {
+  return nlohmann::json::parse(engine::serving_schedule_json(made.schedule)).at("cells");
+}
+
+// Whether the machine that was named tells no more than the device's own.
+bool is_idle_hardware(const Options& options, const engine::AcceptancePair& pair,
+                      const std::vector<PointMeasurement>& acceptance, const PairSchedule& made) {
+  if (options.hardware.empty()) {
+    return false;
+  }
+  try {
+    return cells_of(pair_schedule(options.database, pair, acceptance, options.steps, "")) ==
+           cells_of(made);
+  } catch (const Error&) {
+    return false;  // without it there is no answer
+  }
+}
+
 // By batch and context, where the points tell it: an answer of its own, or why there is none.
 void add_schedule(const Options& options, const engine::AcceptancePair& pair,
                   const std::vector<PointMeasurement>& acceptance, Answer& answer) {
   try {
     const PairSchedule made =
         pair_schedule(options.database, pair, acceptance, options.steps, options.hardware);
-    answer.json["serving"] =
-        nlohmann::json::parse(engine::serving_schedule_json(made.schedule)).at("cells");
+    answer.json["serving"] = cells_of(made);
     answer.text +=
         "does it pay, by requests at a time and context:\n" + engine::serving_text(made.schedule);
+    if (is_idle_hardware(options, pair, acceptance, made)) {
+      answer.json["hardware_changes"] = false;
+      answer.text += "--hardware changed nothing: " + std::string(kIdleHardware) + "\n";
+    }
   } catch (const Error& error) {
     if (error.code() != ExitCode::kAnswerNo) {
       throw;

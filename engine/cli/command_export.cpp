@@ -25,6 +25,8 @@ struct Options {
   std::optional<std::int64_t> context;
 };
 
+constexpr const char* kIdleDraft = ". --draft-model changed nothing: it drafts with none";
+
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ExitCode::kUsage, sentence);
 }
@@ -72,6 +74,7 @@ Answer export_deployment(const Options& options, const PlanTable& table,
                    {"complete", is_whole}},
           .text = tuple + " written to " + options.out + " for " + serving.name +
                   "; its comments say what it could not take" +
+                  (options.draft_model && !draft.speculates() ? kIdleDraft : "") +
                   (is_whole ? ""
                             : ". It names no draft, so that " + std::string(serving.name) +
                                   " refuses it as it is: give --draft-model")};
@@ -119,6 +122,7 @@ Answer export_server(const Options& options, const engine::ServingSchedule& sche
                    {"complete", is_whole}},
           .text = "schedule of " + schedule.pair + " written to " + options.out + beside +
                   "; its comments say what it could not take" +
+                  (options.draft_model && !files.speculates ? kIdleDraft : "") +
                   (is_whole ? "" : ". It names no draft: give --draft-model")};
 }
 

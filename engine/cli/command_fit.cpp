@@ -83,6 +83,10 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
   const bool own_steps = known.id && model.steps_pair == known.id->sha256;
   model.temperature = options.temperature;
   const Strategy strategy = Strategy::parse(options.predict);
+  if (options.draft_vocab && (!strategy.draft.speculates() || strategy.drafts_itself)) {
+    throw Error(ExitCode::kUsage,
+                "--draft-vocab is of a draft head, and '" + strategy.text() + "' drafts with none");
+  }
   std::string outside;
   if (pair.target.attention == AttentionKind::kDense ||
       strategy.attention == AttentionMethod::kNsa) {

@@ -35,6 +35,7 @@ struct Options {
   AcceptanceOptions acceptance;
   std::optional<std::string> table, precision, guard, constants;
   BatchOptions batch;
+  bool names_seed = false;
 };
 
 // Of the first text whose context lies in the bucket that holds the prompt's.
@@ -144,10 +145,13 @@ void check_batch(const Options& options) {
                 "(--prompts), not both");
   }
   if (options.acceptance.any() || options.guard || options.constants) {
-    throw Error(
-        ExitCode::kUsage,
-        "--acceptance with --db, --split and --regime, --guard and --guard-constants are of "
-        "one request at a time: a batch follows the table's cells");
+    throw Error(ExitCode::kUsage,
+                "--acceptance, --db, --split, --regime, --guard and --guard-constants are of one "
+                "request at a time: a batch follows the table's cells");
+  }
+  if (!request.uses_graphs) {
+    throw Error(ExitCode::kUsage,
+                "--no-graphs is of one prompt: a batch records its steps by size, or leads them");
   }
   if (options.precision && !options.table) {
     throw Error(ExitCode::kUsage, "--class chooses from a table: give --table");
@@ -207,6 +211,24 @@ PlannedFor use_cells(const Options& options, engine::BatchRunRequest& request) {
   return {table.hardware, planned_pair(table, request.plan_class), table.temperature};
 }
 
+// Options that were given and changed nothing.
+template <class Report>
+void remark_idle(const Options& options, Report& report) {
+  const engine::GenerateRequest& request = options.request;
+  const bool on_gpu = report.backend == Backend::kCuda;
+  if (on_gpu && request.threads > 0) {
+    report.remarks.push_back("--threads changed nothing: they are of a CPU, and this ran on " +
+                             report.device);
+  }
+  if (!on_gpu && !request.uses_graphs) {
+    report.remarks.push_back("--no-graphs changed nothing: a CPU records no steps");
+  }
+  if (options.names_seed && !options.batch.any() && request.temperature == 0.0 &&
+      !options.acceptance.from) {
+    report.remarks.push_back("--seed changed nothing: the text is decoded greedily");
+  }
+}
+
 Answer run_many(const Options& options, const CommandContext& context) {
   check_batch(options);
   engine::BatchRunRequest request = batch_request(options);
@@ -221,6 +243,7 @@ Answer run_many(const Options& options, const CommandContext& context) {
   remark_temperature(planned.temperature, options.request, report);
   remark_pair(planned.pair, options.request, report);
   remark_machine(planned.hardware, report);
+  remark_idle(options, report);
   if (!context.json) {
     write_notes(report.remarks);
   }
@@ -239,6 +262,7 @@ Answer run_generate(const Options& options, const CommandContext& context) {
   remark_temperature(planned.temperature, request, report);
   remark_pair(planned.pair, request, report);
   remark_machine(planned.hardware, report);
+  remark_idle(options, report);
   if (!context.json) {
     write_notes(report.remarks);
   }
@@ -319,7 +343,10 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
   app.add_flag(
       "--no-graphs", [request](std::int64_t) { request->uses_graphs = false; },
       "cuda: lead each step from the host instead of replaying CUDA graphs; the text is the same");
-  return [options, &context] { return run_generate(*options, context); };
+  return [options, &context, &app] {
+    options->names_seed = app.count("--seed") > 0;
+    return run_generate(*options, context);
+  };
 }
 
 }  // namespace versieve::cli

@@ -190,6 +190,47 @@ void check_any(const PlanTable& table) {
   }
 }
 
+// Options that would change nothing of a plan for this pair. Throws Error(kUsage).
+void check_idle(const Options& options, const engine::PairShape& pair,
+                const std::vector<PrecisionClass>& classes) {
+  const auto refuse = [](const std::string& why) { throw Error(ExitCode::kUsage, why); };
+  const bool dense = pair.target.attention == AttentionKind::kDense;
+  const bool finds_model = options.model.empty() && !options.evidence_database().empty();
+  if (!options.fit.empty() && !options.device.empty() && !finds_model) {
+    refuse("--device chooses among the devices of a database, and --fit is of one");
+  }
+  if (dense && !options.schedules.empty()) {
+    refuse("--schedule is of layers that select blocks, and a dense target has none");
+  }
+  if (dense && options.overlap) {
+    refuse("--assume-overlap is of selected blocks, and a dense target selects none");
+  }
+  if (!options.classes) {
+    return;
+  }
+  const auto plans = [&classes](PrecisionClass precision) {
+    return std::find(classes.begin(), classes.end(), precision) != classes.end();
+  };
+  if (options.max_loss && classes == std::vector{PrecisionClass::kStrict}) {
+    refuse("--max-loss leaves out what loses, and of class Strict nothing does");
+  }
+  for (const engine::SystemOption& option : engine::system_options()) {
+    const std::string flag = option.flag;
+    const bool chooses = flag.starts_with("--specattn"), mends = flag == "--resa-rectify";
+    // A dense target may draft for itself over chosen blocks.
+    const bool counts = (plans(PrecisionClass::kSparse) && !mends) ||
+                        (plans(PrecisionClass::kSparseRectified) && !chooses) ||
+                        (dense && plans(PrecisionClass::kStrict) && !chooses && !mends);
+    if (options.systems.*option.given && !counts) {
+      refuse(flag + " is of class " +
+             (chooses ? "Sparse"
+              : mends ? "Sparse+Rectify"
+                      : "Sparse or Sparse+Rectify") +
+             ", which --class leaves out");
+    }
+  }
+}
+
 Answer run_plan(const Options& options) {
   std::optional<HardwareSpec> machine;
   if (!options.hardware.empty()) {
@@ -197,6 +238,7 @@ Answer run_plan(const Options& options) {
   }
   const engine::PairShape pair = pair_of(options);
   PlanOptions wanted = plan_options(options);
+  check_idle(options, pair, wanted.classes);
   wanted.schedules = engine::planned_schedules(options.schedules, pair.target);
   engine::require_writable(options.out);
   const engine::Borrowed borrowed = engine::parse_borrowed(options.borrow);
@@ -217,6 +259,8 @@ Answer run_plan(const Options& options) {
       options.bandwidth ? engine::with_bandwidth(built, *options.bandwidth) : built;
   if (wanted.aims.prompts) {
     engine::require_prompts_of(*wanted.aims.prompts, pair.target, hardware.key);
+    engine::date_against(newest_points(options.fit.empty() ? options.database : "", fit.device),
+                         *wanted.aims.prompts);
   }
   engine::PlanGrounds grounds =
       plan_grounds(pair, borrowed, options.evidence_database(), fit.device);

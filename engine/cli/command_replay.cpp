@@ -42,6 +42,11 @@ Answer recorded(const Options& options, const std::string& sweep) {
 }
 
 Answer run_replay(const Options& options) {
+  if (!options.record.empty() && (options.tokens != 0 || options.guard || options.sweeps_guard)) {
+    throw Error(ExitCode::kUsage,
+                "--record plays nothing: --tokens, --guard-constants and --sweep-guard say how "
+                "walks are played");
+  }
   PlanTable table = table_of(engine::read_plan_table(options.table), options.concurrency);
   if (options.guard) {
     table.guard = with_constants(table.guard, *options.guard);

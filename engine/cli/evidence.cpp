@@ -54,6 +54,12 @@ engine::PairShape pair_shape(const std::string& model, std::optional<std::int64_
   return engine::pair_shape(model, draft_vocab, pairs_in(database), database);
 }
 
+std::optional<RunRecord> newest_points(const std::string& database, const std::string& device) {
+  return database.empty()
+             ? std::nullopt
+             : db::newest_run(db::Store::open(database, db::OpenMode::kReadOnly), device);
+}
+
 std::string usual_model(const std::string& database, const std::string& device) {
   std::vector<std::string> timed;
   if (!database.empty()) {

@@ -14,6 +14,8 @@ namespace versieve::cli {
 // Of the device that db::fitted_device finds.
 db::Evidence read_evidence(const std::string& database, const std::string& device,
                            const std::string& hardware_key);
+// db::newest_run of that database, which may be empty.
+std::optional<RunRecord> newest_points(const std::string& database, const std::string& device);
 // Acceptance points of every pair in a database, measured and imported.
 std::vector<PointMeasurement> read_acceptance(const std::string& database);
 // engine::pair_shape with the pairs that `database` (may be empty) keeps.

@@ -56,7 +56,7 @@ std::optional<engine::SyntheticPlay> synthetic_play(const AcceptanceOptions& opt
   }
   if (!recorded && (options.database || options.split || options.regime)) {
     throw Error(ExitCode::kUsage,
-                "--db, --split and --regime are of recorded acceptance: --acceptance recorded");
+                "--db, --split and --regime choose among recorded walks: --acceptance recorded");
   }
   if (!options.from) {
     return {};

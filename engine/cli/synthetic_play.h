@@ -12,16 +12,16 @@
 namespace versieve::cli {
 
 struct AcceptanceOptions {
-  std::optional<std::string> from, database, split, regime;
+  std::optional<std::string> from, database;
+  std::optional<std::string> split, regime;  // of recorded walks: the test split, every regime
 
-  // Whether any of them was given.
   bool any() const { return from || database || split || regime; }
 };
 
 // `who`: before each option's text.
 void declare_acceptance(CLI::App& app, AcceptanceOptions& options, const std::string& who = "");
-// None: nobody asks for it. Throws Error: kUsage for other words and a database that is missing or
-// of no use, and as db::Store::open does.
+// None: nobody asks for it. Throws Error: kUsage for other words, a database that is missing
+// and what changes nothing, and as db::Store::open does.
 std::optional<engine::SyntheticPlay> synthetic_play(const AcceptanceOptions& options,
                                                     const PlanTable& table, std::uint64_t seed);
 

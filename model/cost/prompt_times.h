@@ -19,6 +19,9 @@ struct PromptTimes {
   std::string geometry;       // of the target
   std::int64_t rows = 1;      // tokens in one forward
   std::vector<Point> points;  // ascending, at least one
+  // When, as ISO 8601, and of which code; empty where the file says neither.
+  std::string measured_utc, revision;
+  std::string warning;  // why they may be of another engine, a sentence without its point; or empty
 };
 
 // Assumptions, in log: what another card of that kind differs by; a length between two measured

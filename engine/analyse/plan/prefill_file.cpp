@@ -51,9 +51,12 @@ PromptTimes times_of(const std::string& path, const json& file) {
   PromptTimes out{.device = file.at("device").get<std::string>(),
                   .geometry = geometry_of(file),
                   .rows = 1,
-                  .points = {}};
+                  .points = {},
+                  .measured_utc = file.value("measured_utc", std::string()),
+                  .revision = file.value("revision", std::string())};
   for (const auto& [rows, points] : by_rows(file)) {
-    const std::string why = unsound_because({.rows = rows, .points = points});
+    PromptTimes of_rows{.rows = rows, .points = points};
+    const std::string why = unsound_because(of_rows);
     if (!why.empty()) {
       refuse(path, "its prompts " + why);
     }
@@ -70,7 +73,52 @@ PromptTimes times_of(const std::string& path, const json& file) {
   return out;
 }
 
+constexpr std::size_t kDateChars = 10;  // of ISO 8601
+constexpr const char* kMeasureAgain = "; bench prefill --out measures them again";
+
+// "revision abc1234, 2026-11-28"; what is not known is left out.
+std::string when_text(const std::string& revision, const std::string& utc) {
+  const std::string date = utc.substr(0, kDateChars);
+  if (revision.empty() || date.empty()) {
+    return revision.empty() ? date : "revision " + revision;
+  }
+  return "revision " + revision + ", " + date;
+}
+
 }  // namespace
+
+std::string origin_text(const PromptTimes& times) {
+  const std::string when = when_text(times.revision, times.measured_utc);
+  return times.device + (when.empty() ? "" : " (" + when + ")");
+}
+
+void date_against(const std::optional<RunRecord>& newest, PromptTimes& times) {
+  times.warning.clear();
+  const std::string points =
+      newest ? when_text(newest->revision, newest->started_utc) : std::string();
+  const std::string against =
+      points.empty() ? std::string() : " (the database's newest points are of " + points + ")";
+  if (times.revision.empty() && times.measured_utc.empty()) {
+    times.warning =
+        "--prefill says neither when nor with which revision its prompts were measured, so they "
+        "may be of an older engine, which reads them slower" +
+        against + ", and the plan too careful" + kMeasureAgain;
+    return;
+  }
+  if (!newest || newest->revision == times.revision) {
+    return;
+  }
+  if (times.measured_utc.empty()) {
+    times.warning = "--prefill is of " + origin_text(times) +
+                    " and says not when, so its prompts may be of an older engine" + against +
+                    kMeasureAgain;
+  } else if (times.measured_utc.substr(0, kDateChars) < newest->started_utc.substr(0, kDateChars)) {
+    times.warning = "the prompts of --prefill were measured on " + origin_text(times) +
+                    ", before the database's newest points (" + points +
+                    "): an older engine may read them slower, and the plan is then too careful" +
+                    kMeasureAgain;
+  }
+}
 
 std::string unsound_because(const PromptTimes& times) {
   if (times.points.empty() || times.rows < 1) {

@@ -1,6 +1,7 @@
 // A planner table's numbers of requests at a time, for people.
 #include <cmath>
 
+#include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
 #include "model/plan/concurrency.h"
@@ -112,9 +113,10 @@ std::string concurrency_text(const PlanTable& t) {
         "A first token's time is of a prompt of a range's longest context, %lld tokens a forward, "
         "as %s took %lld to %lld tokens of %s, and of the others' steps between; waiting for a "
         "place is not in it.\n",
-        static_cast<long long>(p.rows), p.device.c_str(),
+        static_cast<long long>(p.rows), origin_text(p).c_str(),
         static_cast<long long>(p.points.front().tokens),
         static_cast<long long>(p.points.back().tokens), p.geometry.c_str());
+    out += p.warning.empty() ? "" : "Warning: " + p.warning + ".\n";
   }
   if (t.energy.sampled()) {
     out += formatted(

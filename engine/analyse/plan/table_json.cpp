@@ -115,6 +115,13 @@ void add_aims(const PlanTable& t, ordered_json& out) {
                       {"geometry", aims.prompts->geometry},
                       {"rows", aims.prompts->rows},
                       {"points", points}};
+    for (const auto& [key, text] : {std::pair{"measured_utc", aims.prompts->measured_utc},
+                                    std::pair{"revision", aims.prompts->revision},
+                                    std::pair{"warning", aims.prompts->warning}}) {
+      if (!text.empty()) {
+        out["prompts"][key] = text;
+      }
+    }
   }
   if (t.energy.sampled()) {
     out["energy"] = energy_json(t.energy);

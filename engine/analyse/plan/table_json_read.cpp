@@ -372,7 +372,10 @@ class Reader {
     PromptTimes out{.device = in.at("device").get<std::string>(),
                     .geometry = in.at("geometry").get<std::string>(),
                     .rows = integer(in.at("rows")),
-                    .points = {}};
+                    .points = {},
+                    .measured_utc = in.value("measured_utc", std::string()),
+                    .revision = in.value("revision", std::string()),
+                    .warning = in.value("warning", std::string())};
     for (const json& p : in.at("points")) {
       out.points.push_back(
           {integer(p.at("tokens")), p.at("ms").get<double>(), interval(p.at("interval"))});

@@ -161,6 +161,8 @@ std::string prefill_bench_json(const PrefillBench& bench) {
                       {"attention", bench.options.dense ? "dense" : "nsa"},
                       {"samples", bench.options.samples},
                       {"seed", bench.options.seed},
+                      {"measured_utc", bench.options.measured_utc},
+                      {"revision", bench.options.revision},
                       {"rows", rows}}
              .dump(1) +
          "\n";

@@ -22,6 +22,7 @@ struct PrefillBenchOptions {
   std::uint64_t seed = 1;
   bool on_gpu = true;
   int threads = 1;
+  std::string measured_utc, revision;  // that the answer bears
 };
 
 struct PrefillRow {

@@ -217,6 +217,38 @@ TEST_CASE("prompts are read as bench prefill writes them, in the form that reads
   }
 }
 
+TEST_CASE("prompts that may be of an older engine than the database's points are said to be") {
+  const RunRecord newest{
+      .device = "NVIDIA H200", .started_utc = "2026-11-28T01:02:03Z", .revision = "abc1234"};
+  const auto warned = [&](const std::string& keys, std::optional<RunRecord> run) {
+    PromptTimes times =
+        prompts_of(with(prefill_json(), R"("bench": "prefill",)", R"("bench": "prefill",)" + keys));
+    date_against(run, times);
+    return times;
+  };
+  const PromptTimes nothing = warned("", newest);
+  CHECK(nothing.warning.find("neither when nor with which revision") != std::string::npos);
+  CHECK(nothing.warning.find("newest points are of revision abc1234, 2026-11-28") !=
+        std::string::npos);
+  CHECK(warned("", {}).warning.find("neither when") != std::string::npos);
+  CHECK(origin_text(nothing) == "NVIDIA H200");
+
+  const std::string old =
+      R"("revision": "0ld0ld0", "measured_utc": "2026-11-20T10:00:00Z",)";
+  const PromptTimes older = warned(old, newest);
+  CHECK(origin_text(older) == "NVIDIA H200 (revision 0ld0ld0, 2026-11-20)");
+  CHECK(older.warning.find("before the database's newest points (revision abc1234, 2026-11-28)") !=
+        std::string::npos);
+  CHECK(warned(old, {}).warning.empty());  // a fit's file does not say when its points are of
+
+  CHECK(warned(R"("revision": "abc1234", "measured_utc": "2026-11-20T10:00:00Z",)", newest)
+            .warning.empty());
+  CHECK(warned(R"("revision": "newer12", "measured_utc": "2026-11-29T10:00:00Z",)", newest)
+            .warning.empty());
+  CHECK(warned(R"("revision": "0ld0ld0",)", newest).warning.find("says not when") !=
+        std::string::npos);
+}
+
 TEST_CASE("a table's bounds, objective, prompts and energy go through its file") {
   FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
   fit.energy = {.points = 12,
@@ -233,7 +265,11 @@ TEST_CASE("a table's bounds, objective, prompts and energy go through its file")
   options.aims = {.objective = Objective::kEnergy,
                   .itl_ms = 50.0,
                   .ttft_ms = 400.0,
-                  .prompts = prompts_of(prefill_json())};
+                  .prompts = prompts_of(with(prefill_json(), R"("bench": "prefill",)",
+                                             R"("bench": "prefill", "revision": "0ld0ld0",
+                                                "measured_utc": "2026-11-20T10:00:00Z",)"))};
+  date_against(RunRecord{.started_utc = "2026-11-28T01:02:03Z", .revision = "abc1234"},
+               *options.aims.prompts);
   const std::string text =
       plan_table_json(plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-8b"), options));
   const PlanTable again = read_back(text);
@@ -249,7 +285,9 @@ TEST_CASE("a table's bounds, objective, prompts and energy go through its file")
   }
   const std::string shown = plan_table_text(again, 3);
   for (const char* part : {"first token in", "tokens/J", "most tokens a joule within 50 ms a token",
-                           "Energy by a law fitted to 12 sampled steps"}) {
+                           "Energy by a law fitted to 12 sampled steps",
+                           "as NVIDIA H200 (revision 0ld0ld0, 2026-11-20) took",
+                           "Warning: the prompts of --prefill were measured on NVIDIA H200"}) {
     CAPTURE(part);
     CHECK(shown.find(part) != std::string::npos);
   }
