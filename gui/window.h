@@ -80,6 +80,7 @@ class Window : public QMainWindow {
   void make_file_menu();
   void make_edit_menu();
   void make_view_menu();
+  void make_plan_menu();
   void make_help_menu();
   void enable_commands();
   void focus_filter();

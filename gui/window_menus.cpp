@@ -9,13 +9,17 @@
 #include <QStackedWidget>
 #include <QTabWidget>
 #include <QTableView>
+#include <tuple>
 #include <utility>
 
 #include "gui/models/preferences.h"
 #include "gui/pages/explore/explore_page.h"
+#include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/command_palette.h"
 #include "gui/views/contrast.h"
+#include "gui/views/objective_knobs.h"
+#include "gui/views/scope_knobs.h"
 #include "gui/views/table.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
@@ -39,6 +43,7 @@ void Window::make_menus() {
   make_file_menu();
   make_edit_menu();
   make_view_menu();
+  make_plan_menu();
   make_help_menu();
   for (QAction* action : commands_of(*menuBar())) {
     commands_[action->objectName()] = action;
@@ -140,6 +145,27 @@ void Window::make_view_menu() {
   offer_saving(view);
 }
 
+// What the planner is after, from whatever page.
+void Window::make_plan_menu() {
+  QMenu& plan = *menuBar()->addMenu(tr("&Plan"));
+  const std::tuple<const char*, QString, ObjectiveKnobs::Aim> aims[] = {
+      {"plan.tokens", tr("Most &tokens a second"), ObjectiveKnobs::kTokens},
+      {"plan.latency", tr("Within a &latency"), ObjectiveKnobs::kLatency},
+      {"plan.energy", tr("Most tokens a &joule"), ObjectiveKnobs::kEnergy}};
+  for (const auto& [id, text, aim] : aims) {
+    connect(command(plan, id, text), &QAction::triggered, this, [this, aim = aim] {
+      tabs_->setCurrentWidget(planner_page_);
+      planner_page_->scope().objective().choose(aim);
+    });
+  }
+  plan.addSeparator();
+  connect(command(plan, "plan.prompts", tr("&Prompts from a file…")), &QAction::triggered, this,
+          [this] {
+            tabs_->setCurrentWidget(planner_page_);
+            planner_page_->scope().objective().askForPrompts();
+          });
+}
+
 void Window::make_help_menu() {
   QMenu& help = *menuBar()->addMenu(tr("&Help"));
   connect(command(help, "help.keys", tr("&Keys and gestures"), QKeySequence::HelpContents),
@@ -159,6 +185,10 @@ void Window::enable_commands() {
       {"edit.allPoints", !document_.filterText().isEmpty()},
       {"points.baseline", has_selection},
       {"points.pin", has_selection},
+      {"plan.tokens", document_.snapshot() != nullptr},
+      {"plan.latency", document_.snapshot() != nullptr},
+      {"plan.energy", document_.snapshot() != nullptr},
+      {"plan.prompts", document_.snapshot() != nullptr},
       {"points.unpin", !document_.pins().empty()},
       {"points.columns", document_.snapshot() != nullptr},
       {"file.read", document_.snapshot() != nullptr},

@@ -2,6 +2,7 @@
 
 #include <QObject>
 
+#include "engine/analyse/plan/prefill_file.h"
 #include "gui/models/numbers.h"
 #include "gui/models/planner.h"
 
@@ -15,6 +16,53 @@ QString row(const QString& name, const QString& value) {
 
 QString range(const Interval& interval, int decimals) {
   return fixed(interval.low, decimals) + " – " + fixed(interval.high, decimals);
+}
+
+// What an entry's request waits for its first token, and what tokens cost in energy, as far as
+// prompts and power were measured.
+QString aims_rows(const PlanTable& table, const PlanEntry& entry) {
+  QString html;
+  if (table.aims.prompts) {
+    const FirstToken first =
+        first_token(*table.aims.prompts, entry.evaluation, table.concurrency,
+                    table.buckets[static_cast<std::size_t>(entry.bucket)].high);
+    html += row(QObject::tr("first token"),
+                QObject::tr("after %1 ms of a prompt as long as the range (90 %: %2)")
+                    .arg(fixed(first.ms, 1), range(first.interval, 1)));
+  }
+  if (table.energy.sampled()) {
+    const EnergyYield energy = energy_yield(table.energy, entry.evaluation, table.concurrency);
+    html += row(QObject::tr("energy"), QObject::tr("%1 tokens a joule (90 %: %2), %3 W")
+                                           .arg(fixed(energy.tokens_per_joule, 2),
+                                                range(energy.interval, 2), fixed(energy.watts, 0)));
+  }
+  return html;
+}
+
+// Bounds, what ranks, and where prompts are from, in sentences.
+QString aims_text(const PlanAims& aims) {
+  QStringList bounds, sentences;
+  if (aims.itl_ms) {
+    bounds << QObject::tr("%1 ms a token").arg(*aims.itl_ms);
+  }
+  if (aims.ttft_ms) {
+    bounds << QObject::tr("%1 ms to the first").arg(*aims.ttft_ms);
+  }
+  if (!bounds.isEmpty()) {
+    sentences << QObject::tr("Only tuples that keep %1 for 90 % of such requests.")
+                     .arg(bounds.join(QObject::tr(" and ")));
+  }
+  if (aims.objective == Objective::kEnergy) {
+    sentences << QObject::tr("Ranked by tokens a joule.");
+  }
+  if (aims.prompts) {
+    sentences << QObject::tr("Prompts as %1 read them.")
+                     .arg(QString::fromStdString(engine::origin_text(*aims.prompts)));
+    if (!aims.prompts->warning.empty()) {
+      sentences << QObject::tr("Warning: %1.").arg(QString::fromStdString(aims.prompts->warning));
+    }
+  }
+  return sentences.join(' ');
 }
 
 }  // namespace
@@ -54,6 +102,7 @@ QString speculation_rows(const PlanTable& table, const PlanEntry& entry) {
                                       .arg(fixed(request_throughput(e, requests), 0))
                                       .arg(requests)
                                 : QString()));
+  html += aims_rows(table, entry);
   if (const QString memory = memory_sentence(table, static_cast<int>(entry.bucket));
       !memory.isEmpty()) {
     html += row(QObject::tr("memory"), memory);
@@ -91,12 +140,8 @@ QString switch_text(const PlanTable& plan, const SwitchPoint& point) {
 QString batch_summary(const PlanTable& plan) {
   QString text = QString::fromStdString(batch_text(plan));
   text += text.isEmpty() ? "" : ".";
-  if (plan.aims.itl_ms) {
-    text += QObject::tr("%1Only tuples that keep %2 ms a token for 90 % of such requests.")
-                .arg(text.isEmpty() ? "" : " ")
-                .arg(*plan.aims.itl_ms);
-  }
-  return text;
+  const QString aims = aims_text(plan.aims);
+  return text + (text.isEmpty() || aims.isEmpty() ? "" : " ") + aims;
 }
 
 }  // namespace versieve::gui

@@ -25,7 +25,7 @@ QString memory_sentence(const PlanTable& table, int bucket);
 bool is_operating_point(const PlanTable& plan, const PlanTable& table, const PlanEntry& entry);
 // "tree to chain at 23 at once (90 %: 9 – more than 64)"
 QString switch_text(const PlanTable& plan, const SwitchPoint& point);
-// What intervals of several requests rest on, and the bound; empty of a plan of one without.
+// What intervals of several requests rest on, bounds and what ranks; empty of a plan of one without.
 QString batch_summary(const PlanTable& plan);
 
 }  // namespace versieve::gui

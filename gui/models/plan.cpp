@@ -8,6 +8,7 @@
 #include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/given_schedules.h"
 #include "engine/analyse/plan/hardware_file.h"
+#include "engine/analyse/plan/prefill_file.h"
 #include "engine/io/pair_identity.h"
 #include "model/plan/concurrency.h"
 #include "model/words/error.h"
@@ -59,7 +60,9 @@ PlanOptions all_classes() {
   return options;
 }
 
-PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
+// `prompts`: what the scope's file says.
+PlanOptions options_of(const PlanScope& scope, const LlmShape& target,
+                       const std::optional<PromptTimes>& prompts) {
   PlanOptions options = all_classes();
   if (!scope.buckets.empty()) {
     options.buckets = parse_buckets(scope.buckets);
@@ -73,7 +76,10 @@ PlanOptions options_of(const PlanScope& scope, const LlmShape& target) {
   if (!scope.concurrency.empty()) {
     options.concurrency = parse_concurrency(scope.concurrency);
   }
-  options.aims.itl_ms = scope.itl_ms;
+  options.aims = {.objective = scope.objective,
+                  .itl_ms = scope.itl_ms,
+                  .ttft_ms = scope.ttft_ms,
+                  .prompts = prompts};
   return options;
 }
 
@@ -154,17 +160,43 @@ engine::ChosenOptions chosen_in(const PlanScope& scope) {
           .baseline = !scope.baseline.empty()};
 }
 
+// Throws Error(kBadInput) where the file says nothing of prompts, Error(kUsage) for a bound without
+// one.
+std::optional<PromptTimes> prompts_of(const PlanScope& scope,
+                                      const std::optional<RunRecord>& newest) {
+  if (scope.prefill.empty()) {
+    if (scope.ttft_ms) {
+      throw Error(ExitCode::kUsage,
+                  "a bound to the first token needs how long prompts take: a file of bench prefill "
+                  "--out");
+    }
+    return std::nullopt;
+  }
+  PromptTimes prompts = engine::read_prompt_times(scope.prefill);
+  engine::date_against(newest, prompts);
+  return prompts;
+}
+
+// Of a dense target. `fit`: with the tokens a step that count.
+PlanOptions options_with(const PlanBasis& basis, const FittedModel& fit, const DraftShape& draft,
+                         const std::optional<double>& max_loss) {
+  engine::PlanGrounds grounds = basis.grounds;
+  grounds.shape.draft = draft;
+  PlanOptions options = options_of(basis.scope, grounds.shape.target, basis.prompts);
+  options.loss.most_nats = max_loss;
+  return engine::follow_pair(grounds, fit, chosen_in(basis.scope), std::move(options));
+}
+
+FittedModel with_tokens_of(FittedModel fit, const AcceptanceModel& acceptance) {
+  fit.acceptance = acceptance;
+  return fit;
+}
+
 PlanTable dense_plan(const PlanBasis& basis, const HardwareSpec& machine,
                      const AcceptanceModel& acceptance, const DraftShape& draft,
                      const std::optional<double>& max_loss) {
-  FittedModel fit = basis.fit;
-  fit.acceptance = acceptance;
-  engine::PlanGrounds grounds = basis.grounds;
-  grounds.shape.draft = draft;
-  PlanOptions options = options_of(basis.scope, grounds.shape.target);
-  options.loss.most_nats = max_loss;
-  return plan(fit, machine, grounds.shape.target,
-              engine::follow_pair(grounds, fit, chosen_in(basis.scope), std::move(options)));
+  const FittedModel fit = with_tokens_of(basis.fit, acceptance);
+  return plan(fit, machine, basis.grounds.shape.target, options_with(basis, fit, draft, max_loss));
 }
 
 std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& plan,
@@ -176,6 +208,7 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
   basis->scope = scope;
   basis->fit = plan.fit->model;
   basis->fit.temperature = scope.temperature;
+  basis->prompts = prompts_of(scope, db::newest_run(store, basis->fit.device));
   const engine::PairShape shape = engine::pair_shape(model, {}, plan.kept, store.path());
   basis->grounds = grounds_of(store, shape, basis->fit.device);
   basis->grounds.unused =
@@ -191,7 +224,7 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
   }
   engine::ChosenOptions chosen = chosen_in(scope);
   chosen.classes = false;
-  const PlanOptions options = options_of(scope, basis->grounds.shape.target);
+  const PlanOptions options = options_of(scope, basis->grounds.shape.target, basis->prompts);
   basis->classes = engine::follow_pair(basis->grounds, basis->fit, chosen, options).classes;
   const HardwareSpec& machine = hardware_by_key(basis->fit.hardware_key);
   if (shape.target.attention == AttentionKind::kDense) {
@@ -264,6 +297,11 @@ PlanTable plan_of_any_loss(const Plan& plan, const Plan* earlier) {
 
 }  // namespace
 
+PlanOptions dense_options(const Plan& plan) {
+  return options_with(*plan.basis, with_tokens_of(plan.basis->fit, plan.chosen_acceptance),
+                      plan.draft, plan.chosen.max_loss);
+}
+
 PlanTable table_on(const Plan& plan, const HardwareSpec& machine) {
   const PlanBasis& basis = *plan.basis;
   if (plan.isDense()) {
@@ -286,6 +324,9 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
   HardwareSpec chosen = request.hardware.value_or(hardware_by_key(result->basis->fit.hardware_key));
   if (request.bandwidth) {
     chosen = engine::with_bandwidth(chosen, *request.bandwidth);
+  }
+  if (result->basis->prompts) {
+    engine::require_prompts_of(*result->basis->prompts, result->target(), chosen.key);
   }
   add_folder(model, result->models);
   result->machine = chosen;

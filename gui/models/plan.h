@@ -41,7 +41,9 @@ struct PlanScope {
   std::optional<std::int64_t> requests;  // that intervals are of
   double temperature = 0.0;              // of the texts; 0: greedily
   std::string concurrency;               // "1,4,16,64": requests at once; empty: one
-  std::optional<double> itl_ms;          // a bound between tokens; none: no bound
+  Objective objective = Objective::kTokens;
+  std::optional<double> itl_ms, ttft_ms;  // bounds between tokens and to the first; none: no bound
+  std::string prefill;                    // how long prompts take: a file of bench prefill --out
 
   bool operator==(const PlanScope&) const = default;
 };
@@ -71,6 +73,7 @@ struct PlanBasis {
   PlanScope scope;
   AcceptanceChoice fallback;  // where the fit knows no pair's tokens a step
   engine::PlanGrounds grounds;
+  std::optional<PromptTimes> prompts;   // of the scope's file
   FittedModel fit;                      // with the pair's own steps and tokens
   std::vector<PrecisionClass> classes;  // that the command plans where nobody chooses
   // None of a dense target, whose tuples are few: all are priced anew.
@@ -125,6 +128,8 @@ struct FitWatch {
 PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
                   const PlanRequest& request, FitWatch& watch);
 
+// What the plan of a dense target goes over. REQUIRES: it is of one.
+PlanOptions dense_options(const Plan& plan);
 // The plan's table with another machine in the place of its own, also beside a worker that plans.
 PlanTable table_on(const Plan& plan, const HardwareSpec& machine);
 

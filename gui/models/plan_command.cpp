@@ -14,6 +14,22 @@ QString exact(double value) {
   return QString::fromStdString(engine::exact_decimal(value));
 }
 
+void add_objective(const PlanScope& scope, QStringList& words) {
+  const bool is_bounded = scope.itl_ms || scope.ttft_ms;
+  if (scope.objective == Objective::kEnergy || is_bounded) {
+    words << "--objective" << (scope.objective == Objective::kEnergy ? "energy" : "latency");
+  }
+  if (scope.itl_ms) {
+    words << "--itl-ms" << exact(*scope.itl_ms);
+  }
+  if (scope.ttft_ms) {
+    words << "--ttft-ms" << exact(*scope.ttft_ms);
+  }
+  if (!scope.prefill.empty()) {
+    words << "--prefill" << QString::fromStdString(scope.prefill);
+  }
+}
+
 void add_scope(const PlanScope& scope, QStringList& words) {
   if (!scope.buckets.empty()) {
     words << "--buckets" << QString::fromStdString(scope.buckets);
@@ -35,11 +51,7 @@ void add_scope(const PlanScope& scope, QStringList& words) {
   if (!scope.concurrency.empty()) {
     words << "--concurrency" << QString::fromStdString(scope.concurrency);
   }
-  if (scope.itl_ms) {
-    words << "--objective"
-          << "latency"
-          << "--itl-ms" << exact(*scope.itl_ms);
-  }
+  add_objective(scope, words);
   if (scope.temperature > 0.0) {
     words << "--temperature" << exact(scope.temperature);
   }

@@ -259,9 +259,10 @@ void Planner::start() {
   ticks_.start();
   job_.start<PlanPtr>(
       work,
-      [this, snapshot](const PlanPtr& plan) {
+      [this, snapshot, request = request_](const PlanPtr& plan) {
         ticks_.stop();
         plan_ = plan;
+        planned_ = request;
         planned_from_ = snapshot;
         sentence_.clear();
         if (turned_) {
@@ -282,11 +283,13 @@ void Planner::fail(const QString& sentence) {
   const bool is_other =
       plan_ && (plan_->basis->scope != request_.scope ||
                 (!request_.model.empty() && plan_->basis->model != request_.model));
-  if (is_other) {
+  // Prompts and joules are of one machine: another one is refused with them.
+  const bool is_of_one_machine = plan_ && (!plan_->basis->scope.prefill.empty() ||
+                                           plan_->basis->scope.objective == Objective::kEnergy);
+  if (is_other || is_of_one_machine) {
     if (!turned_) {
-      request_.scope = plan_->basis->scope;
+      request_ = planned_;
       request_.model = plan_->basis->model;
-      request_.acceptance = plan_->choice;
       Q_EMIT refused(sentence);
     }
     start();
@@ -308,9 +311,12 @@ std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bu
       entries.push_back(&entry);
     }
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const PlanEntry* a, const PlanEntry* b) {
-    return a->evaluation.throughput > b->evaluation.throughput;
-  });
+  const auto yield = [&table](const PlanEntry* entry) {
+    return yield_of(table.aims.objective, table.energy, entry->evaluation);
+  };
+  std::stable_sort(
+      entries.begin(), entries.end(),
+      [&yield](const PlanEntry* a, const PlanEntry* b) { return yield(a) > yield(b); });
   return entries;
 }
 

@@ -44,7 +44,9 @@ class Planner : public QObject {
   std::string modelFolder() const;
   // None: the measured machine. `file`: that it was read from; empty: of the catalogue.
   void setHardware(std::optional<HardwareSpec> machine, const std::string& file = {});
+  const HardwareSpec* hardware() const { return request_.hardware ? &*request_.hardware : nullptr; }
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
+  const std::optional<double>& bandwidth() const { return request_.bandwidth; }
   void setAcceptance(AcceptanceChoice choice);
   void setDraftVocab(std::optional<std::int64_t> tokens);  // none: the model's own
   // A scope that cannot be planned is refused, and the plan stays.
@@ -98,7 +100,7 @@ class Planner : public QObject {
   Document& document_;
   std::shared_ptr<const FittedModel> prior_;
   QString prior_file_;
-  PlanRequest request_;
+  PlanRequest request_, planned_;  // asked for; that the plan is of
   std::array<bool, kPrecisionClassCount> shown_;
   PlanPtr plan_;
   QString sentence_;
@@ -114,7 +116,7 @@ class Planner : public QObject {
 const PlanEntry* best_entry(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
 const PlanEntry* best_of_its_own(const PlanTable& table, std::int64_t bucket,
                                  PrecisionClass precision);
-// By throughput; of several classes each baseline once.
+// By what the table ranks by; of several classes each baseline once.
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
                                          const std::vector<PrecisionClass>& classes);
 // Why the cell has no entries; empty if it has.

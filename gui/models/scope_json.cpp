@@ -27,6 +27,15 @@ QJsonObject scope_json(const PlanScope& scope) {
   if (scope.itl_ms) {
     out["itl_ms"] = *scope.itl_ms;
   }
+  if (scope.ttft_ms) {
+    out["ttft_ms"] = *scope.ttft_ms;
+  }
+  if (!scope.prefill.empty()) {
+    out["prefill"] = QString::fromStdString(scope.prefill);
+  }
+  if (scope.objective != Objective::kTokens) {
+    out["objective"] = name_of(scope.objective);
+  }
   return out;
 }
 
@@ -50,6 +59,13 @@ PlanScope scope_of(const QJsonValue& json) {
   if (const QJsonValue bound = json["itl_ms"]; bound.isDouble()) {
     scope.itl_ms = bound.toDouble();
   }
+  if (const QJsonValue bound = json["ttft_ms"]; bound.isDouble()) {
+    scope.ttft_ms = bound.toDouble();
+  }
+  scope.prefill = json["prefill"].toString().toStdString();
+  scope.objective = json["objective"].toString() == QLatin1String(name_of(Objective::kEnergy))
+                        ? Objective::kEnergy
+                        : Objective::kTokens;
   return scope;
 }
 

@@ -62,7 +62,7 @@ inline constexpr std::array<double, kKnobCount> kUnturned = {1.0, 1.0, 1.0, 1.0,
 struct SensitivityQuestion {
   PlanPtr plan;
   int bucket = 0;
-  std::optional<PrecisionClass> precision;  // none: the best of the target's own four
+  std::optional<PrecisionClass> precision;  // none: the best of the target's own
   Knob x = Knob::kBandwidth;
   Knob y = Knob::kL2Size;
   std::int64_t requests = 1;  // at once, where no axis is of them

@@ -14,12 +14,14 @@
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <cmath>
 
 #include "gui/models/plain_words.h"
 #include "gui/pages/planner_page.h"
 #include "gui/views/choice.h"
 #include "gui/views/flow_row.h"
 #include "gui/views/loss_knob.h"
+#include "gui/views/objective_knobs.h"
 #include "gui/views/scope_knobs.h"
 #include "gui/views/switch_plot.h"
 #include "gui/views/text.h"
@@ -283,14 +285,44 @@ void PlannerPage::set_up_scope() {
   both->addWidget(scope_);
   panel->setVisible(false);
   connect(more_, &QToolButton::toggled, panel, &QWidget::setVisible);
+  connect(more_, &QToolButton::toggled, this, &PlannerPage::show_objective);
+  connect(&scope_->objective().aims(), &QComboBox::currentIndexChanged, this,
+          &PlannerPage::show_objective);
   connect(scope_, &ScopeKnobs::turned, planner_, &Planner::setScope);
   connect(scope_, &ScopeKnobs::refused, this, &PlannerPage::said);
   connect(scope_, &ScopeKnobs::said, this, &PlannerPage::said);
   connect(planner_, &Planner::refused, this, &PlannerPage::said);
+  connect(planner_, &Planner::refused, this, &PlannerPage::follow_machine);
+}
+
+// What a plan is after matters to a server, and to whoever has chosen it.
+void PlannerPage::show_objective() {
+  const bool several = !planner_->scope().concurrency.empty();
+  scope_->objective().setVisible(several || more_->isChecked() ||
+                                 scope_->objective().aim() != ObjectiveKnobs::kTokens);
+}
+
+// A machine that was refused is not the planner's.
+void PlannerPage::follow_machine() {
+  const QSignalBlocker quietly(hardware_);
+  const HardwareSpec* own = planner_->hardware();
+  int chosen = 0;
+  for (std::size_t i = 0; own != nullptr && i < machines_.size(); ++i) {
+    chosen = machines_[i].key == own->key ? static_cast<int>(i) + 1 : chosen;
+  }
+  hardware_->setCurrentIndex(chosen);
+  bandwidth_turned_ = planner_->bandwidth().has_value();
+  if (bandwidth_turned_) {
+    const QSignalBlocker as_quietly(bandwidth_), without_a_word(typed_bandwidth_);
+    typed_bandwidth_->setValue(*planner_->bandwidth());
+    bandwidth_->setValue(static_cast<int>(std::lround(*planner_->bandwidth() * kStepsPerTerabyte)));
+  }
+  show_bandwidth();
 }
 
 void PlannerPage::show_scope() {
   scope_->showScope(planner_->scope());
+  show_objective();
   const PlanCommand command = planner_->command("plan.json");
   scope_->showCommand(command.line, command.missing);
 }
@@ -320,6 +352,7 @@ QWidget* PlannerPage::make_knobs() {
     for (QComboBox* box : beside_) {
       box->setCurrentIndex(0);
     }
+    scope_->objective().choose(ObjectiveKnobs::kTokens);
     planner_->setScope({});
     planner_->setAcceptance({});
     planner_->setBandwidth(std::nullopt);
@@ -344,6 +377,7 @@ QWidget* PlannerPage::make_knobs() {
   layout->addNamed(quiet_label(tr("The draft proposes")), draft_vocab_);
   layout->addNamed(quiet_label(tr("Loss at most")), max_loss_);
   layout->addNamed(quiet_label(tr("Requests at once")), &scope_->concurrency());
+  layout->addWidget(&scope_->objective());
   layout->addWidget(reset_);
   layout->addWidget(export_);
   return row;

@@ -91,6 +91,8 @@ class PlannerPage : public QWidget {
   void set_up_max_loss();
   void set_up_scope();
   void show_scope();
+  void show_objective();
+  void follow_machine();
   QWidget* make_knobs();
   void set_up_draft();
   QWidget* make_classes();

@@ -19,7 +19,7 @@
 #include "gui/models/numbers.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/flow_row.h"
-#include "gui/views/number_knob.h"
+#include "gui/views/objective_knobs.h"
 #include "gui/views/text.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/planner.h"
@@ -30,8 +30,6 @@ namespace {
 
 constexpr int kLineChars = 22;
 constexpr int kSettingChars = 10;
-constexpr double kBoundStep = 0.1;  // ms between tokens
-constexpr double kMostBound = 1e6;
 
 QString schedules_text(const std::vector<std::string>& schedules) {
   QStringList words;
@@ -52,23 +50,6 @@ std::string concurrency_text(const QString& typed) {
     words << QString::number(number);
   }
   return numbers.size() == 1 ? std::string() : words.join(',').toStdString();
-}
-
-NumberKnob* new_bound_knob() {
-  NumberKnob* knob = new NumberKnob(ScopeKnobs::tr("the bound between tokens"));
-  knob->setObjectName("scopeBound");
-  knob->setAccessibleName(ScopeKnobs::tr("Most ms between tokens"));
-  knob->setToolTip(ScopeKnobs::tr(
-      "Only tuples of which nine of ten such requests have at most so many ms between tokens, in "
-      "the mean of them; of several numbers of requests the one with most tokens a second within "
-      "it is marked"));
-  knob->setDecimals(2);
-  knob->setSingleStep(kBoundStep);
-  knob->setRange(0.0, kMostBound);
-  knob->setSpecialValueText(ScopeKnobs::tr("any"));
-  knob->setSuffix(ScopeKnobs::tr(" ms"));
-  knob->setKeyboardTracking(false);
-  return knob;
 }
 
 }  // namespace
@@ -95,7 +76,7 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
                                "in ascending order, to 256; the first is always 1. More fields "
                                "then show when speculation pays and how many requests fit"),
                             kSettingChars)),
-      bound_(new_bound_knob()),
+      objective_(new ObjectiveKnobs),
       temperature_(new QDoubleSpinBox),
       copy_(new QPushButton(tr("Copy command"))),
       command_(new ElidedText(1)) {
@@ -118,8 +99,8 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   concurrency_->setPlaceholderText("1");
   concurrency_->setMaximumWidth(concurrency_->fontMetrics().averageCharWidth() *
                                 (kSettingChars + 2));
-  connect(bound_, &QDoubleSpinBox::valueChanged, this, &ScopeKnobs::take);
-  connect(bound_, &NumberKnob::refused, this, &ScopeKnobs::refused);
+  connect(objective_, &ObjectiveKnobs::turned, this, &ScopeKnobs::take);
+  connect(objective_, &ObjectiveKnobs::refused, this, &ScopeKnobs::refused);
   longer_->setObjectName("scopeLonger");
   longer_->setText(tr("Longer"));
   longer_->setFocusPolicy(Qt::StrongFocus);
@@ -151,7 +132,6 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   }
   fields->addNamed(quiet_label(tr("Intervals of, requests")), requests_);
   fields->addNamed(quiet_label(tr("Temperature")), temperature_);
-  fields->addNamed(quiet_label(tr("Token within")), bound_);
   QHBoxLayout* command = new QHBoxLayout;
   command->addWidget(copy_);
   command->addWidget(command_, 1);
@@ -215,9 +195,7 @@ void ScopeKnobs::take() {
     scope.requests = requests_->value();
   }
   scope.temperature = temperature_->value();
-  if (bound_->value() > 0.0) {
-    scope.itl_ms = bound_->value();
-  }
+  objective_->writeTo(scope);
   if (scope != shown_) {
     shown_ = scope;
     Q_EMIT turned(scope);
@@ -235,7 +213,7 @@ void ScopeKnobs::showScope(const PlanScope& scope) {
 void ScopeKnobs::write() {
   const PlanScope& scope = shown_;
   const QSignalBlocker quietly(requests_);
-  const QSignalBlocker as_quietly(temperature_), without_a_word(bound_);
+  const QSignalBlocker as_quietly(temperature_);
   std::vector<std::pair<QLineEdit*, QString>> lines = {
       {buckets_, QString::fromStdString(scope.buckets)},
       {baseline_, QString::fromStdString(scope.baseline)},
@@ -252,7 +230,7 @@ void ScopeKnobs::write() {
   }
   requests_->setValue(static_cast<int>(scope.requests.value_or(kUsualRequests)));
   temperature_->setValue(scope.temperature);
-  bound_->setValue(scope.itl_ms.value_or(0.0));
+  objective_->showScope(scope);
 }
 
 // The usual ones, then each twice as long as the one before.

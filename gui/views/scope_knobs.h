@@ -1,8 +1,7 @@
 // What a plan goes over, typed as the command takes it: context ranges, the baseline, schedules as
 // text or from files, settings of ReSA and SpecAttn, how many requests intervals are of, the
-// temperature of their texts, a bound between tokens, requests at once (a field that the page
-// places); and the command that makes the same plan. What cannot be read is said and changes
-// nothing.
+// temperature of their texts; requests at once and what the plan is after (which the page places);
+// and the command that makes the same plan. What cannot be read is said and changes nothing.
 #pragma once
 
 #include <QWidget>
@@ -20,7 +19,7 @@ class QToolButton;
 namespace versieve::gui {
 
 class ElidedText;
-class NumberKnob;
+class ObjectiveKnobs;
 
 class ScopeKnobs : public QWidget {
   Q_OBJECT
@@ -39,8 +38,8 @@ class ScopeKnobs : public QWidget {
   // In the order of engine::system_options.
   QLineEdit& system(std::size_t option) { return *systems_[option]; }
   QSpinBox& requests() { return *requests_; }
-  QLineEdit& concurrency() { return *concurrency_; }  // in no layout of its own
-  NumberKnob& bound() { return *bound_; }             // below 0: none
+  QLineEdit& concurrency() { return *concurrency_; }   // in no layout of its own
+  ObjectiveKnobs& objective() { return *objective_; }  // likewise
   QToolButton& longer() { return *longer_; }
   QDoubleSpinBox& temperature() { return *temperature_; }
   const QString& command() const { return command_line_; }
@@ -64,7 +63,7 @@ class ScopeKnobs : public QWidget {
   std::vector<QLineEdit*> systems_;  // of engine::system_options
   QSpinBox* requests_;
   QLineEdit* concurrency_;
-  NumberKnob* bound_;
+  ObjectiveKnobs* objective_;
   QDoubleSpinBox* temperature_;
   QPushButton* copy_;
   ElidedText* command_;

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "model/plan/candidates.h"
+#include "model/plan/loss_limit.h"
 #include "model/plan/system_grid.h"
 #include "model/plan/tuple_grid.h"
+#include "model/words/assert.h"
 #include "model/words/error.h"
 
 namespace versieve {
@@ -83,6 +85,40 @@ std::vector<Strategy> systems_of(PrecisionClass precision, const LlmShape& targe
   }
   std::erase_if(all, [&](const Strategy& s) { return !refusal_of(s, target, options).empty(); });
   return all;
+}
+
+std::vector<Strategy> ranked_tuples(const FittedModel& fit, const LlmShape& target,
+                                    const PlanOptions& options, const ContextBucket& bucket,
+                                    PrecisionClass precision) {
+  VERSIEVE_ASSERT(precision != PrecisionClass::kApproxSampling, "sigmoids rank by machine");
+  const Strategy plain = plain_decoding(target), fixed = Strategy::parse(options.baseline);
+  std::string reason;
+  const auto is_priced = [&](const Strategy& s) {
+    return system_evidence(s, fit, bucket.low + 1, reason).has_value();
+  };
+  if (!is_priced(plain) || (precision >= PrecisionClass::kSparseRectified &&
+                            !unpriced_because(precision, fit, bucket.low + 1).empty())) {
+    return {};
+  }
+  if (precision >= PrecisionClass::kSparseRectified) {
+    std::vector<Strategy> all = systems_of(precision, target, options);
+    if (all.empty()) {
+      return {};
+    }
+    all = kept_of(all, within_loss(all, options));
+    std::erase_if(all, [&](const Strategy& s) { return !is_priced(s); });
+    all.insert(all.begin(), {plain, fixed});
+    return all;
+  }
+  const Candidates own = candidates_within_loss(dense_candidates(target, options), options);
+  std::vector<Strategy> out;
+  for (const Strategy& s : own.of(0)) {
+    const bool in_class = s.precision() == precision && (!s.drafts_itself || is_priced(s));
+    if (in_class || s == plain || s == fixed) {
+      out.push_back(s);
+    }
+  }
+  return out;
 }
 
 }  // namespace versieve

@@ -16,5 +16,11 @@ Candidates dense_candidates(const LlmShape& target, const PlanOptions& options);
 // system_space of that target: SpecAttn needs a draft model, sigmoids a draft.
 std::vector<Strategy> systems_of(PrecisionClass precision, const LlmShape& target,
                                  const PlanOptions& options);
+// What a plan of that target ranks in one range and class, within its limit of losses and where
+// evidence prices it; both baselines are among them. Empty where nothing is priced. REQUIRES: not
+// Approx-sampling, whose tuples rank where their sampler gains.
+std::vector<Strategy> ranked_tuples(const FittedModel& fit, const LlmShape& target,
+                                    const PlanOptions& options, const ContextBucket& bucket,
+                                    PrecisionClass precision);
 
 }  // namespace versieve

@@ -55,13 +55,17 @@ SystemPricer::SystemPricer(const FittedModel& fit, const HardwareSpec& hardware,
 
 StepCost SystemPricer::predict(const Strategy& strategy, std::int64_t context) const {
   StepSum sum(priced());
-  compose(strategy, context, chosen_share_of(strategy).value, sum);
+  compose(strategy, context, sum);
   return sum.cost();
+}
+
+void SystemPricer::compose(const Strategy& strategy, std::int64_t context, StepSink& sink) const {
+  compose(strategy, context, chosen_share_of(strategy).value, sink);
 }
 
 std::vector<StepPart> SystemPricer::parts(const Strategy& strategy, std::int64_t context) const {
   StepList list(priced());
-  compose(strategy, context, chosen_share_of(strategy).value, list);
+  compose(strategy, context, list);
   return list.parts();
 }
 

@@ -30,6 +30,9 @@ class SystemPricer {
                const Pricer& own, DenseDraft draft = {});
 
   StepCost predict(const Strategy& strategy, std::int64_t context) const;
+  // Its launches, which on another machine than the fit's depend on no machine.
+  void compose(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
+  AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
   std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context) const;
   // REQUIRES: system_evidence(strategy, ...) for the bucket's contexts.
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
@@ -98,7 +101,6 @@ class SystemPricer {
   std::string self_note_of(const Strategy& strategy, const ContextBucket& bucket) const;
   std::string tokens_note_of(const Strategy& strategy, const ContextBucket& bucket) const;
   std::string sigmoid_note_of(const Strategy& strategy) const;
-  AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
   double log_error(const Strategy& strategy, const ContextBucket& bucket) const;
   std::string note_of(const Strategy& strategy, const ContextBucket& bucket) const;
 

@@ -17,6 +17,7 @@
 #include "gui/models/batch_text.h"
 #include "gui/pages/planner_page.h"
 #include "gui/views/number_knob.h"
+#include "gui/views/objective_knobs.h"
 #include "gui/views/scope_knobs.h"
 #include "gui/views/switch_plot.h"
 #include "gui/views/theme.h"
@@ -251,7 +252,8 @@ class ConcurrencyTest : public QObject {
     const PlanEntry& middle = *entries_of(all.batched[0], 0, {PrecisionClass::kStrict})[5];
     const double bound =
         std::ceil(100.0 * inter_token_interval_ms(middle.evaluation, 16).high) / 100.0;
-    type(*page().scope().bound().findChild<QLineEdit*>(), QString::number(bound));
+    page().scope().objective().choose(ObjectiveKnobs::kLatency);
+    type(*page().scope().objective().bound().findChild<QLineEdit*>(), QString::number(bound));
     QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.aims.itl_ms == bound, kWaitMs);
     QVERIFY(planner().plan()->chosen.batched[0].entries.size() < listed);
     const QString exported = folder_.filePath("many.json");

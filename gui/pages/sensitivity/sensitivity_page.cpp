@@ -11,6 +11,7 @@
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "gui/models/machine_bench.h"
 #include "gui/models/plain_words.h"
 #include "gui/models/plan_slice.h"
 #include "gui/views/choice.h"
@@ -24,6 +25,15 @@ namespace {
 
 constexpr int kSliderSteps = 40;  // to four times, and to a quarter
 constexpr int kValueWidth = 104;
+
+// What the plan is after and the map is not.
+QString unheld_text(const PlanAims& aims) {
+  return aims.bounds() || aims.objective == Objective::kEnergy
+             ? SensitivityPage::tr(
+                   " By tokens a second alone: bounds of time and joules are the "
+                   "planner's.")
+             : QString();
+}
 
 }  // namespace
 
@@ -57,12 +67,7 @@ void SensitivityPage::showEvent(QShowEvent*) {
 }
 
 QWidget* SensitivityPage::make_choices() {
-  precision_->addItem(tr("best of the target's own"));
-  for (int i = 0; i < static_cast<int>(PrecisionClass::kSparseRectified); ++i) {
-    precision_->addItem(name_of(static_cast<PrecisionClass>(i)), i);
-    precision_->setItemData(precision_->count() - 1, class_in_words(static_cast<PrecisionClass>(i)),
-                            Qt::ToolTipRole);
-  }
+  fill_classes(PlanOptions{}.classes);
   for (int i = 0; i < kMapKnobCount; ++i) {
     for (QComboBox* box : {x_, y_}) {
       box->addItem(name_of(static_cast<Knob>(i)), i);
@@ -192,6 +197,30 @@ void SensitivityPage::list_buckets() {
   list_texts(*bucket_, texts);
 }
 
+void SensitivityPage::fill_classes(const std::vector<PrecisionClass>& classes) {
+  QStringList texts = {tr("best of the target's own")};
+  for (const PrecisionClass precision : classes) {
+    texts << name_of(precision);
+  }
+  list_texts(*precision_, texts);
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const int at = static_cast<int>(i) + 1;
+    precision_->setItemData(at, static_cast<int>(classes[i]));
+    precision_->setItemData(at, class_in_words(classes[i]), Qt::ToolTipRole);
+  }
+}
+
+// Those of which a map of the planner's model can be.
+void SensitivityPage::list_classes() {
+  if (const PlanPtr& plan = model_->planner().plan()) {
+    const QString before = precision_->currentText();
+    fill_classes(mapped_classes(*plan));
+    if (precision_->currentText() != before) {
+      ask();
+    }
+  }
+}
+
 // Those that the planner plans for.
 void SensitivityPage::list_requests() {
   const PlanPtr& plan = model_->planner().plan();
@@ -219,6 +248,7 @@ void SensitivityPage::ask() {
 
 void SensitivityPage::show_answer() {
   list_buckets();
+  list_classes();
   list_requests();
   const SensitivityPtr& answer = model_->answer();
   const bool has_plan = model_->planner().plan() != nullptr;
@@ -242,7 +272,8 @@ void SensitivityPage::show_answer() {
          "had been timed on any of these machines. SMs and clock bring their tensor rate along.") +
       (several ? tr(" No step of several requests was measured; cells without colour do not fit "
                     "into memory.")
-               : QString()));
+               : QString()) +
+      (answer ? unheld_text(answer->question.plan->chosen.aims) : QString()));
   show_sliders();
 }
 

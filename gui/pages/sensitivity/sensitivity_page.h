@@ -48,6 +48,8 @@ class SensitivityPage : public QWidget {
   void show_sliders();
   std::array<double, kKnobCount> factors() const;
   void list_buckets();
+  void fill_classes(const std::vector<PrecisionClass>& classes);
+  void list_classes();
   void list_requests();
   void ask();
   void show_answer();
