@@ -18,6 +18,7 @@
 #include <set>
 
 #include "engine/io/formatted.h"
+#include "gui/models/machine_bench.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/views/theme.h"
@@ -82,6 +83,28 @@ class DenseMapTest : public QObject {
              qPrintable(QString::number(winner.rate)));
   }
 
+  // The bars alone: every knob's ends, from nothing that is kept.
+  void rank_bars_in_time() {
+    const SensitivityPtr answer = page().model().answer();
+    const double begin = process_ms();
+    MachineBench bench(answer->question);
+    std::vector<Situation> ends = {bench.own()};
+    for (int knob = 0; knob < kKnobCount; ++knob) {
+      for (const double factor : {1.0 / kTornadoReach, kTornadoReach}) {
+        Situation end = bench.own();
+        end.machine = turned(end.machine, static_cast<Knob>(knob), factor);
+        ends.push_back(end);
+      }
+    }
+    bench.find_candidates(ends);
+    std::vector<double> rates;
+    for (const Situation& end : ends) {
+      rates.push_back(bench.winner_in(end).rate);
+    }
+    const double ms = process_ms() - begin;
+    QVERIFY(within("bars of a dense target ranked anew", ms, 200.0));
+    QVERIFY(std::fabs(rates.front() / answer->own.rate - 1.0) < 1e-9);
+  }
   // A dense model of that size, of which nothing but its size is known.
   void write_shape(const QString& name, int hidden, int layers, int heads, int kv_heads) {
     QVERIFY(QDir(folder_.path()).mkpath(name));
@@ -207,6 +230,8 @@ class DenseMapTest : public QObject {
       const double ms = process_ms() - begin;
       qInfo("%lld ms by the clock", static_cast<long long>(clock.elapsed()));
       QVERIFY(within("bars and a map of 65 x 65 machines of a dense target", ms, 1000.0));
+      rank_bars_in_time();
+      keep_picture(*window_, QString("dense-map-") + name);
       window_->findChild<QPushButton*>("asPlanned")->click();
       QTRY_VERIFY_WITH_TIMEOUT(answered() && !page().model().answer()->question.isTurned(),
                                kWaitMs);
