@@ -46,6 +46,9 @@ TEST_CASE("a request's tuple follows the requests that run, and what its drafts 
   CHECK(step(1, 2) == kTree);
   CHECK(step(3, 2) == kChain);
   CHECK(step(8, 1) == "nsa/ar");
+  for (int i = 1; i < 5; ++i) {
+    CHECK(step(1, 1) == "nsa/ar");  // a crowd that has gone is believed after five steps
+  }
   CHECK(step(1, 1) == kTree);
   std::string last;
   for (int i = 0; i < 60; ++i) {
