@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "db/points.h"
+#include "db/step_detail_rows.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 #include "model/words/pair_id.h"
@@ -204,6 +205,10 @@ Overview read_overview(const Database& database, const PointFilter& filter) {
   Statement query(database, overview_columns(database) + clause.sql() + " ORDER BY id");
   for (clause.bind_to(query); query.next();) {
     overview.points.push_back(overview_row(query, overview.words));
+  }
+  const std::vector<std::int64_t> traced = StepDetailReader(database).traced_points();  // by id
+  for (PointOverview& point : overview.points) {
+    point.is_traced = std::binary_search(traced.begin(), traced.end(), point.id);
   }
   return overview;
 }

@@ -1,5 +1,5 @@
 // What single steps did: the traces and block choices that lie beside a database's step points
-// (model/words/step_trace.h). A connection of its own beside the Store's: whoever reads points by
+// (model/words/step_trace.h), which Store::add_point stores. Read by point: whoever reads points by
 // the thousand does not carry them. Errors are the Store's.
 #pragma once
 
@@ -15,14 +15,12 @@ namespace versieve::db {
 
 class StepDetails {
  public:
-  // As Store::open.
-  static StepDetails open(const std::string& path, OpenMode mode);
+  // As Store::open, for reading.
+  static StepDetails open(const std::string& path);
   ~StepDetails();
   StepDetails(StepDetails&&) noexcept;
   StepDetails& operator=(StepDetails&&) noexcept;
 
-  // One transaction. The point is what Store::add_point returned. Throws if it has some already.
-  void add(std::int64_t point_id, const StepDetail& detail);
   // Empty where nobody stored any, as in files of schemas before 9.
   StepDetail of(std::int64_t point_id) const;
   std::vector<std::int64_t> traced_points() const;  // that have a trace, by id

@@ -6,6 +6,7 @@
 #include "db/quality_rows.h"
 #include "db/runs.h"
 #include "db/sqlite.h"
+#include "db/step_detail_rows.h"
 #include "model/words/error.h"
 
 namespace versieve::db {
@@ -17,7 +18,8 @@ struct Store::Impl {
   Impl(const std::string& path, OpenMode mode)
       : database(mode == OpenMode::kReadOnly ? open_for_reading(path) : open_for_writing(path)),
         may_write(mode != OpenMode::kReadOnly),
-        writer(may_write ? std::make_unique<PointWriter>(*database) : nullptr) {}
+        writer(may_write ? std::make_unique<PointWriter>(*database) : nullptr),
+        detail_writer(may_write ? std::make_unique<StepDetailWriter>(*database) : nullptr) {}
   ~Impl();
 
   Database& for_writing() {
@@ -30,10 +32,12 @@ struct Store::Impl {
   std::unique_ptr<Database> database;
   bool may_write = false;
   std::unique_ptr<PointWriter> writer;
+  std::unique_ptr<StepDetailWriter> detail_writer;
 };
 
 Store::Impl::~Impl() {
-  writer.reset();  // its statements end before the mode can change
+  writer.reset();  // their statements end before the mode can change
+  detail_writer.reset();
   if (may_write) {
     leave_plain_file(*database);
   }
@@ -62,15 +66,18 @@ void Store::finish_run(std::int64_t run_id, RunStatus status) {
   set_run_status(impl_->for_writing(), run_id, status, utc_now());
 }
 
-std::int64_t Store::add_point(std::int64_t run_id, const PointMeasurement& point) {
+std::int64_t Store::add_point(std::int64_t run_id, const PointMeasurement& point,
+                              const StepDetail& detail) {
   try {
     Transaction transaction(impl_->for_writing());
     const std::int64_t point_id = impl_->writer->insert(run_id, point);
+    impl_->detail_writer->insert(point_id, detail);
     transaction.commit();
     return point_id;
   } catch (...) {
     if (impl_->writer) {
       impl_->writer->forget();
+      impl_->detail_writer->forget();
     }
     throw;
   }

@@ -16,6 +16,7 @@
 #include "model/words/measurement.h"
 #include "model/words/pair_id.h"
 #include "model/words/quality_point.h"
+#include "model/words/step_trace.h"
 
 namespace versieve::db {
 
@@ -72,6 +73,7 @@ struct PointOverview {
   std::optional<double> predicted_dram_bytes;  // the traffic functions' sum over all ranges
   std::optional<double> accepted_per_step;     // bonus counted
   double temperature = 0.0;                    // 0: greedily
+  bool is_traced = false;                      // launch by launch (db/step_details.h)
 };
 
 struct Overview {
@@ -100,8 +102,10 @@ class Store {
   // uuid is there already.
   std::int64_t begin_run(const RunRecord& run);
   void finish_run(std::int64_t run_id, RunStatus status);  // complete, aborted, failed
-  // One transaction; returns the point's id. Throws if the run holds this key already.
-  std::int64_t add_point(std::int64_t run_id, const PointMeasurement& point);
+  // One transaction, what the point's step did (db/step_details.h reads it) in it; returns the
+  // point's id. Throws if the run holds this key already.
+  std::int64_t add_point(std::int64_t run_id, const PointMeasurement& point,
+                         const StepDetail& detail = {});
   // One transaction for all of them. Throws, storing none, if the run holds one of the keys
   // already.
   void add_quality(std::int64_t run_id, const std::vector<QualityPoint>& points);

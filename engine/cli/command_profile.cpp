@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "db/store.h"
 #include "engine/analyse/plan/hardware_file.h"
@@ -388,7 +389,7 @@ Answer run_profile(const Options& options) {
     });
   }
   std::optional<StoredCampaign> stored;
-  campaign.on_detail = [&](const StepDetail& detail) { stored->add_detail(detail); };
+  campaign.on_detail = [&](StepDetail detail) { stored->keep(std::move(detail)); };
   if (!points.empty()) {  // a run of nothing says nothing
     stored.emplace(store, machine.record);
   }

@@ -1,5 +1,7 @@
 #include "engine/cli/stored_campaign.h"
 
+#include <optional>
+
 #include "model/words/error.h"
 
 namespace versieve::cli {
@@ -18,19 +20,13 @@ StoredCampaign::~StoredCampaign() {
 }
 
 void StoredCampaign::add(const PointMeasurement& point) {
-  last_point_ = store_.add_point(id_, point);
+  store_.add_point(id_, point, detail_);
+  traces_ += detail_.trace.has_value();
+  detail_ = {};
   refused_.add(point);
   if (const std::optional<engine::ClockLine> line = clocks_.line_of(point)) {
     store_.add_diagnostic(id_, line->severity, "clock", line->text);
   }
-}
-
-void StoredCampaign::add_detail(const StepDetail& detail) {
-  if (!details_) {
-    details_.emplace(db::StepDetails::open(store_.path(), db::OpenMode::kCreateOrOpen));
-  }
-  details_->add(last_point_, detail);
-  traces_ += detail.trace.has_value();
 }
 
 void StoredCampaign::complete() {

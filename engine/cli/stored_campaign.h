@@ -3,10 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <utility>
 
-#include "db/step_details.h"
 #include "db/store.h"
 #include "engine/cli/refused_points.h"
 #include "engine/measure/sweep/clock_log.h"
@@ -22,10 +21,10 @@ class StoredCampaign {
   StoredCampaign(const StoredCampaign&) = delete;
   StoredCampaign& operator=(const StoredCampaign&) = delete;
 
+  // Of the point that add() stores next.
+  void keep(StepDetail detail) { detail_ = std::move(detail); }
   // Throws Error(kEnvironment) where the database does not take it.
   void add(const PointMeasurement& point);
-  // Of the point that add() stored last.
-  void add_detail(const StepDetail& detail);
   const engine::ClockLog& clocks() const { return clocks_; }
   const RefusedPoints& refused() const { return refused_; }
   std::int64_t traces() const { return traces_; }  // stored
@@ -37,9 +36,8 @@ class StoredCampaign {
   db::Store& store_;
   std::int64_t id_ = 0;
   bool open_ = true;
-  std::int64_t last_point_ = 0;
+  StepDetail detail_;
   std::int64_t traces_ = 0;
-  std::optional<db::StepDetails> details_;  // opened for the first
   engine::ClockLog clocks_;
   RefusedPoints refused_;
 };

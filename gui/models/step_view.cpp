@@ -143,8 +143,7 @@ StepViewPtr read_view(const QString& path, std::int64_t first, std::int64_t seco
   }
   view->roofs = roofs_of(store, device);
   view->sharing = sharing_of(store, view->first->key);
-  add_traces(db::StepDetails::open(path.toStdString(), db::OpenMode::kReadOnly), first, second,
-             *view);
+  add_traces(db::StepDetails::open(path.toStdString()), first, second, *view);
   return view;
 }
 

@@ -19,7 +19,8 @@ using namespace versieve::test;
 
 namespace {
 
-// A child that adds `count` points from `first` on and reports each that was stored.
+// A child that adds `count` points with what their steps did from `first` on, and reports each that
+// was stored.
 pid_t start_writer(const std::string& path, const std::string& uuid, int first, int count,
                    int report) {
   const pid_t child = ::fork();
@@ -30,7 +31,7 @@ pid_t start_writer(const std::string& path, const std::string& uuid, int first, 
     Store store = Store::open(path, OpenMode::kCreateOrOpen);
     const std::int64_t run_id = store.begin_run(sample_run(uuid));
     for (int number = first; number < first + count; ++number) {
-      store.add_point(run_id, sample_point(number));
+      store.add_point(run_id, sample_point(number), sample_detail(number));
       if (::write(report, &number, sizeof number) != sizeof number) {
         ::_exit(1);
       }
@@ -95,6 +96,9 @@ void kill_writers(int kills) {
       for (std::size_t i = 0; i < reported.size(); ++i) {
         CHECK(describe(points[i]) == describe(sample_point(reported[i])));
       }
+      for (const PointOverview& point : store.overview({.run_id = run->id}).points) {
+        CHECK(point.is_traced);  // a point without its trace would never get one by resuming
+      }
     }
   }
   CHECK(killed >= kills / 2);  // the kills really fell among the writes
@@ -103,7 +107,9 @@ void kill_writers(int kills) {
 
 }  // namespace
 
-TEST_CASE("a writer killed at random moments loses no point whose add_point returned") {
+TEST_CASE(
+    "a writer killed at random moments loses no point whose add_point returned, nor a trace "
+    "alone") {
   kill_writers(20);
 }
 

@@ -82,9 +82,8 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
   {
     Store store = Store::open(path, OpenMode::kCreateOrOpen);
     const std::int64_t run_id = store.begin_run(sample_run("fixture-run"));
-    StepDetails details = StepDetails::open(path, OpenMode::kCreateOrOpen);
     for (int number = 0; number < kFixturePoints; ++number) {
-      details.add(store.add_point(run_id, sample_point(number)), sample_detail(number));
+      store.add_point(run_id, sample_point(number), sample_detail(number));
     }
     store.add_quality(run_id, {sample_quality(0), sample_quality(1)});
     store.add_diagnostic(run_id, "info", "fixture", "written by the program of this schema");
@@ -112,11 +111,12 @@ TEST_CASE("the stored files of all schemas open and hold what was put in") {
       quality = {sample_quality(0), sample_quality(1)};
     }
     CHECK(store.quality() == quality);
-    const StepDetails details = StepDetails::open(path, mode);
+    const StepDetails details = StepDetails::open(path);
     for (const db::PointOverview& point : store.overview({}).points) {
       const int number = static_cast<int>(point.context_len) - 1024;  // sample_point()
       CHECK(details.of(point.id) ==
             (fixture >= kFixtures[8] ? sample_detail(number) : StepDetail()));
+      CHECK(point.is_traced == (fixture >= kFixtures[8]));
     }
     REQUIRE(store.runs().size() == 1);
     CHECK(store.diagnostics(store.runs()[0].id).size() == 1);

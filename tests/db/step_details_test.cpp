@@ -19,13 +19,10 @@ namespace {
 // Points 0 ... count - 1, of which those below `traced` have a trace and a choice.
 void make(const std::string& path, int count, int traced) {
   Store store = Store::open(path, OpenMode::kCreateOrOpen);
-  StepDetails details = StepDetails::open(path, OpenMode::kCreateOrOpen);
   const std::int64_t run_id = store.begin_run(sample_run("run-t"));
   for (int number = 0; number < count; ++number) {
-    const std::int64_t id = store.add_point(run_id, sample_point(number));
-    if (number < traced) {
-      details.add(id, sample_detail(number));
-    }
+    store.add_point(run_id, sample_point(number),
+                    number < traced ? sample_detail(number) : StepDetail());
   }
   store.finish_run(run_id, RunStatus::kComplete);
 }
@@ -35,7 +32,7 @@ StepDetail detail_of(const std::string& path, int number) {
   const Store store = Store::open(path, OpenMode::kReadOnly);
   for (const PointOverview& point : store.overview({}).points) {
     if (point.context_len == 1024 + number) {
-      return StepDetails::open(path, OpenMode::kReadOnly).of(point.id);
+      return StepDetails::open(path).of(point.id);
     }
   }
   FAIL("the point is there");
@@ -61,26 +58,31 @@ TEST_CASE("a trace and a choice come back as they were stored; a point without h
   const TempFolder scratch;
   const std::string path = (scratch / "a.db").string();
   make(path, 3, 2);
-  const StepDetails details = StepDetails::open(path, OpenMode::kReadOnly);
+  const StepDetails details = StepDetails::open(path);
   CHECK(details.traced_points().size() == 2);
   CHECK(detail_of(path, 0) == sample_detail(0));
   CHECK(detail_of(path, 1) == sample_detail(1));
   CHECK(detail_of(path, 2).empty());
-  CHECK(error_of([&] {
-          StepDetails::open(path, OpenMode::kReadOnly).add(1, sample_detail(0));
-        }).code() == ExitCode::kUsage);
+  for (const PointOverview& point : Store::open(path, OpenMode::kReadOnly).overview({}).points) {
+    CHECK(point.is_traced == (point.context_len < 1024 + 2));
+  }
 }
 
-TEST_CASE("a second detail of a point and one of no point are refused, and nothing changes") {
+TEST_CASE("a point whose detail cannot be stored is not stored either, and comes again") {
   const TempFolder scratch;
   const std::string path = (scratch / "a.db").string();
-  make(path, 2, 1);
   {
-    StepDetails details = StepDetails::open(path, OpenMode::kCreateOrOpen);
-    const std::int64_t traced = details.traced_points().at(0);
-    CHECK(is_one_sentence(error_of([&] { details.add(traced, sample_detail(1)); }).what()));
-    CHECK(error_of([&] { details.add(999, sample_detail(1)); }).code() != ExitCode::kDone);
-    details.add(traced + 1, {.trace = {}, .choice = sample_detail(1).choice});
+    Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    const std::int64_t run_id = store.begin_run(sample_run("run-t"));
+    StepDetail twice = sample_detail(0);
+    twice.choice->blocks.at(0) = {3, 3};  // a node chooses a block once
+    CHECK(error_of([&] { store.add_point(run_id, sample_point(0), twice); }).code() !=
+          ExitCode::kDone);
+    CHECK(store.overview({}).points.empty());
+    CHECK(!store.has_point(run_id, sample_point(0).key));
+    store.add_point(run_id, sample_point(0), sample_detail(0));
+    store.add_point(run_id, sample_point(1), {.trace = {}, .choice = sample_detail(1).choice});
+    store.finish_run(run_id, RunStatus::kComplete);
   }
   CHECK(detail_of(path, 0) == sample_detail(0));
   CHECK(!detail_of(path, 1).trace);
@@ -95,7 +97,7 @@ TEST_CASE("a merge carries what steps did, whole and as summaries, and once") {
     const std::string into = (scratch / (how == MergeDetail::kAll ? "all.db" : "few.db")).string();
     for (int twice = 0; twice < 2; ++twice) {
       merge_into(into, {from}, how);
-      CHECK(StepDetails::open(into, OpenMode::kReadOnly).traced_points().size() == 2);
+      CHECK(StepDetails::open(into).traced_points().size() == 2);
     }
     for (const int number : {0, 1}) {
       CHECK(detail_of(into, number) == sample_detail(number));
@@ -119,9 +121,9 @@ TEST_CASE("a file of schema 8 is merged and read as one without traces") {
   const std::string into = (scratch / "into.db").string();
   const std::string old = VERSIEVE_SOURCE_DIR "/tests/data/schema_v8.db";
   CHECK(merge_into(into, {old})[0].points_added > 0);
-  CHECK(StepDetails::open(into, OpenMode::kReadOnly).traced_points().empty());
-  CHECK(StepDetails::open(old, OpenMode::kReadOnly).traced_points().empty());
-  CHECK(StepDetails::open(old, OpenMode::kReadOnly).of(1).empty());
+  CHECK(StepDetails::open(into).traced_points().empty());
+  CHECK(StepDetails::open(old).traced_points().empty());
+  CHECK(StepDetails::open(old).of(1).empty());
 }
 
 TEST_CASE("rows that no program of ours writes are refused by a sentence that names the point") {
@@ -138,7 +140,7 @@ TEST_CASE("rows that no program of ours writes are refused by a sentence that na
       database.execute("PRAGMA foreign_keys = OFF");
       database.execute(damage);
     }
-    const StepDetails details = StepDetails::open(path, OpenMode::kReadOnly);
+    const StepDetails details = StepDetails::open(path);
     const Error error = error_of([&] { details.of(1); });
     CAPTURE(damage, error.what());
     CHECK(error.code() == ExitCode::kBadInput);

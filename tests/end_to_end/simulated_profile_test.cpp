@@ -57,7 +57,7 @@ TEST_CASE("a step on the CPU is stored with its nodes' blocks, once, and merged 
   REQUIRE(run_versieve("merge --summaries --into " + merged + " " + database).code == 0);
   for (const std::string& path : {database, merged}) {
     const db::Store store = db::Store::open(path, db::OpenMode::kReadOnly);
-    const db::StepDetails details = db::StepDetails::open(path, db::OpenMode::kReadOnly);
+    const db::StepDetails details = db::StepDetails::open(path);
     REQUIRE(store.overview({}).points.size() == 2);
     for (const db::PointOverview& point : store.overview({}).points) {
       const StepDetail detail = details.of(point.id);
@@ -67,6 +67,35 @@ TEST_CASE("a step on the CPU is stored with its nodes' blocks, once, and merged 
     }
   }
   CHECK(!std::filesystem::exists(database + "-wal"));
+}
+
+// A point that was stored alone would be left out by --resume, and never get what its step did.
+TEST_CASE("steps that were stored before their sweep was killed have their nodes' blocks") {
+  const TempFolder folder;
+  const std::string database = (folder / "steps.db").string();
+  const std::string sweep = (folder / "steps.json").string();
+  std::ofstream(sweep) << R"({"name": "steps", "timing": {"warm_up_s": 0, "fixed_samples": 1},
+      "grids": [{"workload": "step", "model": "demo", "context_len": [600, 700, 800],
+                 "launch": "stream",
+                 "strategy": ["nsa/d2k2n4/dfs/c2e/F*", "nsa/d2k2n4/bfs/c2e/F*",
+                              "nsa/d2k2n5/dfs/c2e/F*", "nsa/d3k2n6/dfs/c2e/F*"]}]})";
+  int kills = 0;
+  for (int tenths = 1; kills < 100; ++tenths) {
+    const CommandResult result = run_versieve(
+        "profile --backend cpu --threads 1 --resume --db " + database + " --sweep " + sweep,
+        "timeout -s KILL " + std::to_string(0.1 * tenths) + " ");
+    if (result.code == 0) {
+      break;
+    }
+    kills += 1;
+  }
+  CHECK(kills >= 2);
+  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+  const db::StepDetails details = db::StepDetails::open(database);
+  REQUIRE(store.overview({}).points.size() == 12);
+  for (const db::PointOverview& point : store.overview({}).points) {
+    CHECK(details.of(point.id).choice.has_value());
+  }
 }
 
 TEST_CASE("a sweep is simulated for a machine of the catalogue, and what cannot be is refused") {

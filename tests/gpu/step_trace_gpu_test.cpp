@@ -2,6 +2,7 @@
 // names, times that agree with the time that the device was busy.
 #include <catch2/catch.hpp>
 #include <map>
+#include <utility>
 
 #include "engine/measure/sweep/campaign.h"
 #include "profiler/activity_trace.h"
@@ -24,11 +25,12 @@ std::vector<Measured> measured(const std::string& grid) {
           grid + "]}",
       "test", Backend::kCuda);
   std::vector<Measured> all;
+  StepDetail next;
   run_campaign(
       plan, plan.points, open_campaign(plan, Backend::kCuda),
-      {.threads = 1, .on_detail = [&](const StepDetail& detail) { all.back().detail = detail; }},
+      {.threads = 1, .on_detail = [&](StepDetail detail) { next = std::move(detail); }},
       [&](const PointMeasurement& point) {
-        all.push_back({point, {}});
+        all.push_back({point, std::exchange(next, {})});
       },
       [](const CampaignProgress&) {});
   return all;

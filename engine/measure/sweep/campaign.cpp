@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "engine/measure/sweep/acceptance_point.h"
 #include "engine/measure/sweep/attention_point.h"
@@ -222,10 +223,10 @@ CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>
     StepDetail detail;
     const PointMeasurement point =
         measured(points[i], machine, options, runners ? &*runners : nullptr, detail);
-    on_point(point);
     if (options.on_detail && !detail.empty()) {
-      options.on_detail(detail);
+      options.on_detail(std::move(detail));
     }
+    on_point(point);
     const double now = profiler::steady_seconds();
     time_left.took(points[i].workload, now - point_start);
     progress.done += 1;

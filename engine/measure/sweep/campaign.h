@@ -34,9 +34,9 @@ struct CampaignOptions {
   PairSource pair;  // whose points are measured, where the sweep wants one
   // Of backend sim: takes the place of running (engine/analyse/sim/simulate_point.h).
   std::function<PointMeasurement(const PointKey&)> simulate;
-  // What a step did launch by launch, and what its nodes chose: after `on_point` was given the
-  // point that it is of, where there is such. May be empty.
-  std::function<void(const StepDetail&)> on_detail;
+  // What a step did launch by launch, and what its nodes chose, where there is such: before
+  // `on_point` is given the point that it is of, so that both are stored or neither. May be empty.
+  std::function<void(StepDetail)> on_detail;
 };
 
 struct CampaignProgress {

@@ -79,7 +79,7 @@ TEST_CASE("a step on the CPU says which blocks its nodes chose, and has no trace
            }},
       [&](const PointMeasurement& point) { stored.push_back(point.key.strategy); },
       [](const CampaignProgress&) {});
-  REQUIRE(stored == std::vector<std::string>{"nsa/d2k2n4/dfs/c2e/F*", "detail", "nsa/ar"});
+  REQUIRE(stored == std::vector<std::string>{"detail", "nsa/d2k2n4/dfs/c2e/F*", "nsa/ar"});
   CHECK(!details[0].trace);
   const BlockChoice& choice = details[0].choice.value();
   REQUIRE(choice.parent.size() == 4);
