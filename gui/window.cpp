@@ -91,6 +91,7 @@ Window::Window()
   make_menus();
   list_state();
 
+  connect(tabs_, &QTabWidget::currentChanged, this, &Window::recolor_shown);
   connect(start_page_, &StartPage::openRequested, this, &Window::ask_for_file);
   connect(start_page_, &StartPage::shippedRequested, &document_, &Document::open);
   connect(runs_page_, &RunsPage::pointsOfRunRequested, this, [this](qint64 run_id) {
@@ -198,16 +199,20 @@ Provenance Window::provenance() const {
 void Window::setDark(bool is_dark) {
   theme::apply(*qApp, is_dark ? theme::Shade::kDark : theme::Shade::kLight);
   dark_->setChecked(is_dark);
-  runs_page_->recolor();
-  points_page_->recolor();
-  explore_page_->recolor();
-  planner_page_->recolor();
-  validation_page_->recolor();
-  replay_page_->recolor();
-  sensitivity_page_->recolor();
-  quality_page_->recolor();
-  step_page_->recolor();
-  compare_page_->recolor();
+  stale_ = {runs_page_, points_page_, planner_page_, replay_page_, compare_page_};
+  recolor_shown();
+}
+
+// Rich texts have their colours in them: those of hidden pages are set anew once they are shown.
+void Window::recolor_shown() {
+  QWidget* const page = tabs_->currentWidget();
+  if (!stale_.remove(page)) {
+    return;
+  }
+  const auto recolor = [page](auto*... pages) {
+    (..., (page == pages ? pages->recolor() : void()));
+  };
+  recolor(runs_page_, points_page_, planner_page_, replay_page_, compare_page_);
 }
 
 void Window::keepIn(Preferences& preferences) {

@@ -3,6 +3,7 @@
 
 #include <QHash>
 #include <QMainWindow>
+#include <QSet>
 #include <QTimer>
 
 #include "gui/models/document.h"
@@ -94,6 +95,7 @@ class Window : public QMainWindow {
   void ask_for_file();
   QList<QTableView*> kept_tables() const;
   void list_recent();
+  void recolor_shown();
   void show_page_at(int index);
   void show_keys();
   void show_loaded();
@@ -127,6 +129,7 @@ class Window : public QMainWindow {
   QTimer autosave_;
   QString opened_;  // of which the steps back are
   ViewSaver* saver_ = nullptr;
+  QSet<QWidget*> stale_;  // pages in the colours before
   QAction* dark_ = nullptr;
   QMenu* recent_ = nullptr;
   Preferences* preferences_ = nullptr;

@@ -74,7 +74,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       wait_(new FitWait(*planner_, "plannerMessage")),
       summary_(new ElidedText(kSummaryLines)),
       planning_(quiet_label({})),
-      goals_(new QLabel),
+      goals_(warning_label()),
       model_(new QComboBox),
       hardware_(new QComboBox),
       machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
@@ -327,7 +327,6 @@ void PlannerPage::show_goals(const PlanPtr& plan) {
                   : count == 1     ? tr("The fit misses a goal")
                                    : tr("The fit misses %1 goals").arg(count));
   goals_->setToolTip(missed.isEmpty() ? QString() : "<p>" + missed.toHtmlEscaped() + "</p>");
-  goals_->setStyleSheet("color: " + theme::colors().warning.name());
   goals_->setVisible(!missed.isEmpty());
 }
 

@@ -148,7 +148,6 @@ bool PointsPage::eventFilter(QObject* watched, QEvent* event) {
 void PointsPage::recolor() {
   style_text(*details_);
   show_details();
-  filter_->recolor();
 }
 
 QWidget* PointsPage::make_table() {

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kColumns = 2;
 constexpr double kMargin = 16.0;
+constexpr int kHeadingAbove = 8;
 
 }  // namespace
 
@@ -32,7 +33,10 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
       systems_(new SystemErrors),
       grid_(new QGridLayout) {
   QLabel* heading = new QLabel(tr("NSA's attention and steps, point by point"));
-  heading->setStyleSheet("font-weight: 600; padding-top: 8px");
+  QFont heavy = heading->font();
+  heavy.setWeight(QFont::DemiBold);
+  heading->setFont(heavy);
+  heading->setContentsMargins(0, kHeadingAbove, 0, 0);
   QWidget* plots = new QWidget;
   QVBoxLayout* column = new QVBoxLayout(plots);
   column->addWidget(systems_);
@@ -40,6 +44,7 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
   column->addLayout(grid_, 1);
   tables_->setFrameShape(QFrame::NoFrame);
   tables_->document()->setDocumentMargin(kMargin);
+  tables_->document()->setDefaultStyleSheet(theme::report_sheet());
   tables_->setAccessibleName(tr("Report of the fit"));
   QScrollArea* scroll = new QScrollArea;
   scroll->setWidget(plots);
@@ -58,18 +63,12 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
   connect(&planner_, &Planner::progressed, this, &ValidationPage::show_fit);
 }
 
-void ValidationPage::recolor() {
-  show_tables();
-}
-
 // In the app's own style instead of the report's, which is for white paper.
 void ValidationPage::show_tables() {
   static const QRegularExpression style("<style>.*</style>");
-  tables_->document()->setDefaultStyleSheet(theme::report_sheet());
   tables_->setHtml(
-      !shown_ ? QString()
-              : with_micro(QString::fromStdString(engine::fit_tables_html(*shown_)).remove(style))
-                    .replace(" %", QChar(QChar::Nbsp) + QString("%")));  // no sign alone in a line
+      with_micro(QString::fromStdString(engine::fit_tables_html(*shown_)).remove(style))
+          .replace(" %", QChar(QChar::Nbsp) + QString("%")));  // no sign alone in a line
 }
 
 void ValidationPage::showEvent(QShowEvent*) {

@@ -27,7 +27,6 @@ class ValidationPage : public QWidget {
   const std::vector<ReportPlot*>& plots() const { return plots_; }
   SystemErrors& systems() { return *systems_; }
   QTextBrowser& tables() { return *tables_; }
-  void recolor();  // the palette has changed
 
  protected:
   void showEvent(QShowEvent* event) override;

@@ -14,7 +14,6 @@
 #include "gui/models/point_filter.h"
 #include "gui/views/flow_row.h"
 #include "gui/views/text.h"
-#include "gui/views/theme.h"
 #include "gui/views/ui_state.h"
 
 namespace versieve::gui {
@@ -38,7 +37,7 @@ FilterBar::FilterBar(Document& document, const QString& name, QWidget* parent)
       system_(new QComboBox),
       filter_(new QLineEdit),
       count_(quiet_label({})),
-      error_(new QLabel),
+      error_(warning_label()),
       chip_row_(new QWidget),
       chip_layout_(new FlowRow(chip_row_)) {
   filter_->setPlaceholderText(
@@ -59,7 +58,6 @@ FilterBar::FilterBar(Document& document, const QString& name, QWidget* parent)
     system_->addItem(name_in_words(system), short_name(system));
   }
   chip_row_->hide();
-  recolor();
   QHBoxLayout* row = new QHBoxLayout;
   row->setContentsMargins(0, 0, 0, 0);
   row->addWidget(system_);
@@ -89,10 +87,6 @@ QList<QToolButton*> FilterBar::chips() const {
     }
   }
   return seen;
-}
-
-void FilterBar::recolor() {
-  error_->setStyleSheet("color: " + theme::colors().warning.name());
 }
 
 // One more way to write a term of the filter.

@@ -27,7 +27,6 @@ class FilterBar : public QWidget {
   QList<QToolButton*> chips() const;
   // Of the placeholder: holds for points of the shipped databases.
   static QString filterExample() { return QStringLiteral("L>=4K  time<2ms  workload=step"); }
-  void recolor();  // the palette has changed
 
  private:
   void choose_system();

@@ -1,5 +1,6 @@
 #include "gui/views/focus_ring.h"
 
+#include <QAbstractScrollArea>
 #include <QAbstractSlider>
 #include <QAbstractSpinBox>
 #include <QApplication>
@@ -42,6 +43,7 @@ FocusRing::FocusRing(QObject* parent) : QObject(parent) {
 
 bool FocusRing::rings(const QWidget* widget) {
   return qobject_cast<const QComboBox*>(widget) != nullptr ||
+         qobject_cast<const QAbstractScrollArea*>(widget) != nullptr ||
          qobject_cast<const QAbstractSpinBox*>(widget) != nullptr ||
          (qobject_cast<const QAbstractSlider*>(widget) != nullptr &&
           qobject_cast<const QScrollBar*>(widget) == nullptr);

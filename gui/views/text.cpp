@@ -14,6 +14,12 @@ QLabel* quiet_label(const QString& text) {
   return label;
 }
 
+QLabel* warning_label() {
+  QLabel* label = new QLabel;
+  label->setForegroundRole(theme::kWarningRole);
+  return label;
+}
+
 void style_text(QTextBrowser& text) {
   text.setFrameShape(QFrame::NoFrame);
   // Long names break where they must, so that nothing is scrolled sideways.

@@ -9,6 +9,7 @@ class QTextBrowser;
 namespace versieve::gui {
 
 QLabel* quiet_label(const QString& text);
+QLabel* warning_label();
 // Again when the palette has changed, before the text is set anew.
 void style_text(QTextBrowser& text);
 

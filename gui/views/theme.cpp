@@ -2,11 +2,13 @@
 
 #include <QApplication>
 #include <QFont>
-#include <QPalette>
-#include <QStyleFactory>
+#include <QToolTip>
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "gui/views/contrast.h"
+#include "gui/views/flat_style.h"
 
 namespace versieve::gui::theme {
 namespace {
@@ -102,44 +104,13 @@ QPalette palette_of(const Colors& c) {
   colors.setColor(QPalette::Highlight, c.accent_tint);
   colors.setColor(QPalette::HighlightedText, c.ink);
   colors.setColor(QPalette::Link, c.accent);
+  colors.setColor(kWarningRole, c.warning);
   colors.setColor(QPalette::Disabled, QPalette::Text, c.quiet_ink);
   colors.setColor(QPalette::Disabled, QPalette::ButtonText, c.quiet_ink);
   return colors;
 }
 
-constexpr const char* kSheet = R"(
-QTabWidget::pane { border: 0; border-top: 1px solid @line; }
-QTabBar::tab { padding: 8px 18px; border: 0; color: @quiet; background: transparent; }
-QTabBar::tab:selected { color: @ink; border-bottom: 2px solid @accent; }
-QTabBar::tab:selected:focus { color: @accent; }
-QTabBar::tab:disabled { color: @faint; }
-QTableView { border: 1px solid @line; gridline-color: @grid;
-  selection-background-color: @tint; selection-color: @ink; }
-QHeaderView::section { background: @page; color: @quiet; border: 0;
-  border-bottom: 1px solid @line; padding: 7px 6px 5px 6px; }
-QTableView::item { padding: 0 6px; }
-QHeaderView::up-arrow, QHeaderView::down-arrow { image: none; width: 0; height: 0; }
-QLineEdit { border: 1px solid @line; border-radius: 3px; padding: 4px 6px;
-  background: @panel; }
-QLineEdit:focus { border-color: @accent; }
-QPushButton { border: 1px solid @line; border-radius: 3px; padding: 6px 14px;
-  background: @panel; }
-QPushButton:hover { border-color: @accent; }
-QToolButton { border: 1px solid @line; border-radius: 3px; padding: 4px 8px;
-  background: transparent; color: @quiet; }
-QToolButton:checked { background: @panel; color: @ink; }
-QToolButton:hover, QToolButton:focus, QPushButton:focus { border-color: @accent; }
-QCheckBox::indicator { width: 11px; height: 11px; border: 1px solid @quiet; border-radius: 2px;
-  background: @panel; }
-QCheckBox::indicator:checked { background: @accent; border-color: @accent; }
-QCheckBox:focus { color: @accent; }
-QStatusBar { color: @quiet; border-top: 1px solid @line; }
-QStatusBar::item { border: 0; }
-QSplitter::handle { background: transparent; }
-QToolTip { border: 1px solid @line; padding: 4px; }
-)";
-
-// A sheet names colours as @line.
+// A sheet of rich text names colours as @line.
 QString colored(QString sheet, const Colors& c) {
   const std::pair<const char*, QColor> names[] = {
       {"@page", c.page},        {"@panel", c.panel},     {"@line", c.line},     {"@grid", c.grid},
@@ -179,28 +150,45 @@ bool is_contrast_high() {
   return qApp != nullptr && qApp->property(kHighContrast).toBool();
 }
 
-void apply(QApplication& application, Shade shade) {
-  if (application.styleSheet().isEmpty()) {  // other colours leave the style and the font
-    QApplication::setStyle(QStyleFactory::create("Fusion"));
+double contrast(const QColor& a, const QColor& b) {
+  const auto luminance = [](const QColor& color) {
+    const auto linear = [](double c) {
+      return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * linear(color.redF()) + 0.7152 * linear(color.greenF()) +
+           0.0722 * linear(color.blueF());
+  };
+  const double x = luminance(a) + 0.05, y = luminance(b) + 0.05;
+  return std::max(x, y) / std::min(x, y);
+}
+
+QColor ink_on(const QColor& ground) {
+  return contrast(Qt::black, ground) >= contrast(Qt::white, ground) ? Qt::black : Qt::white;
+}
+
+void apply(QApplication&, Shade shade) {
+  if (qobject_cast<FlatStyle*>(QApplication::style()) == nullptr) {  // else only colours change
+    QApplication::setStyle(new FlatStyle);
     QFont font("DejaVu Sans");
     font.setPixelSize(kTextPixels);
     QApplication::setFont(font);
   }
-  QApplication::setPalette(palette_of(colors_of(shade)));
-  application.setStyleSheet(colored(kSheet, colors_of(shade)));
+  const QPalette palette = palette_of(colors_of(shade));
+  QApplication::setPalette(palette);
+  QToolTip::setPalette(palette);  // a desktop has others for them
 }
 
 QString rich_text_sheet() {
   return colored(".quiet { color: @quiet; } a { color: @accent; }", colors());
 }
 
+// Of no colour but the palette's and one that lies over any: laying its tables out anew takes longer
+// than a change of colours may.
 QString report_sheet() {
-  return colored(
-      "table { border-collapse: collapse; } h1 { font-size: 20px; } h2 { font-size: 16px; } .bad { "
-      "color: @warning; }"
-      "th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid @line; }"
-      "td:first-child, th:first-child { text-align: left; }",
-      colors());
+  return "table { border-collapse: collapse; } h1 { font-size: 20px; } h2 { font-size: 16px; } "
+         ".bad { font-weight: 700; text-decoration: underline; }"
+         "th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid #73808080; }"
+         "td:first-child, th:first-child { text-align: left; }";
 }
 
 }  // namespace versieve::gui::theme

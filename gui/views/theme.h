@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QColor>
+#include <QPalette>
 #include <QString>
 
 class QApplication;
@@ -29,6 +30,9 @@ QColor category(int index);  // beyond the last: grey
 inline constexpr int kTextPixels = 13;
 inline constexpr int kSmallPixels = 11;
 inline constexpr int kTitlePixels = 18;
+
+// What a palette has no role for.
+inline constexpr QPalette::ColorRole kWarningRole = QPalette::LinkVisited;
 
 void apply(QApplication& application, Shade shade = Shade::kLight);
 // For rich text: what is said quietly bears the class "quiet".

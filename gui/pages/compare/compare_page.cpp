@@ -198,7 +198,6 @@ QWidget* ComparePage::make_answer() {
 void ComparePage::recolor() {
   style_text(*details_);
   select_row(table_->currentIndex().row());
-  update();
 }
 
 // The open database is the first until others are chosen; read again it is compared again.

@@ -24,7 +24,6 @@ class ExplorePage : public QWidget {
   ParallelPlot& parallel() { return *parallel_; }
   ScatterPanel& plot() { return *plot_; }
   QToolButton& axes() { return *axes_; }
-  void recolor() { filter_->recolor(); }  // the palette has changed
 
  private:
   QWidget* make_parallel();

@@ -29,7 +29,6 @@ class QualityPage : public QWidget {
   QComboBox& bucket() { return *bucket_; }
   NumberKnob& limit() { return *limit_; }
   ElidedText& said() { return *said_; }
-  void recolor() { update(); }
 
  Q_SIGNALS:
   void cellRequested(int bucket, PrecisionClass precision);

@@ -36,7 +36,6 @@ class SensitivityPage : public QWidget {
   QComboBox& x() { return *x_; }
   QComboBox& y() { return *y_; }
   QLabel& borders() { return *borders_; }
-  void recolor() { update(); }  // what is painted asks for its colours as it is
 
  protected:
   void showEvent(QShowEvent* event) override;
