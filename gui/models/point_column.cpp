@@ -110,6 +110,12 @@ double temperature_value(const Snapshot&, const PointOverview& point) {
 QString temperature_text(const Snapshot& snapshot, const PointOverview& point) {
   return fixed(temperature_value(snapshot, point), 2);
 }
+double traced_value(const Snapshot&, const PointOverview& point) {
+  return point.is_traced ? 1.0 : 0.0;
+}
+QString traced_text(const Snapshot&, const PointOverview& point) {
+  return point.is_traced ? QStringLiteral("stored") : QString(QChar(kAbsent));
+}
 double source_value(const Snapshot& snapshot, const PointOverview& point) {
   const QString& backend = snapshot.word(point.backend);
   return backend == QLatin1String(name_of(Backend::kImported))    ? 2.0
@@ -172,6 +178,9 @@ constexpr PointColumn kColumns[] = {
      word_place<&P::split>, false, kNeither, &P::split},
     {"temperature", "T", "", "Temperature that an acceptance point was sampled at; 0: greedily",
      kNumber, 5, temperature_text, temperature_value},
+    {"trace", "Trace", "",
+     "Whether one run of the step is stored launch by launch, as the page Step shows it", kText, 6,
+     traced_text, traced_value},
     {"run", "Run", "", "Number of the run", kNumber, 5, run_text, run_value},
     {"status", "Status", "", "ok, refused or failed", kText, 8, word_text<&P::status>,
      word_place<&P::status>, false, kNeither, &P::status},

@@ -42,8 +42,8 @@ std::vector<std::int32_t> timed_steps(const Snapshot& snapshot) {
   };
   const auto group = [&](std::int32_t at) {
     const db::PointOverview& point = points[static_cast<std::size_t>(at)];
-    return std::make_tuple(geometries.at(point.model), !point.dram_bytes, order(point.model),
-                           point.context_len, order(point.strategy));
+    return std::make_tuple(!point.is_traced, geometries.at(point.model), !point.dram_bytes,
+                           order(point.model), point.context_len, order(point.strategy));
   };
   std::stable_sort(steps.begin(), steps.end(),
                    [&](std::int32_t a, std::int32_t b) { return group(a) < group(b); });

@@ -6,6 +6,7 @@
 #include "db/step_details.h"
 #include "engine/analyse/fit/statistics.h"
 #include "engine/measure/sweep/machine_figures.h"
+#include "gui/models/command_words.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 
@@ -137,6 +138,7 @@ StepViewPtr read_view(const QString& path, std::int64_t first, std::int64_t seco
                       const std::string& device) {
   const db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kReadOnly);
   const std::shared_ptr<StepView> view = std::make_shared<StepView>();
+  view->path = path;
   view->first = measured_step(store.point(first));
   if (second >= 0) {
     view->second = measured_step(store.point(second));
@@ -225,9 +227,13 @@ QString missing_trace_text(const StepView& view) {
                             ? (first ? QObject::tr("No trace of the first step is stored")
                                      : QObject::tr("No trace of the step beside it is stored"))
                             : QObject::tr("No trace of this step is stored");
+  const MeasuredStep& step = first ? *view.first : *view.second;
+  const QString how = step.key.pair.empty() ? QStringLiteral("--sweep traces")
+                                            : QStringLiteral("--sweep pair --model FOLDER");
   return which + QObject::tr(
-                     ": versieve profile --sweep traces stores one of each step, on a "
-                     "machine with a GPU and CUPTI; db/measured/h100-traces.db has some.");
+                     ". Where a GPU and CUPTI are, \"%1\" measures steps with their "
+                     "traces; db/measured/h100-traces.db has some.")
+                     .arg(command_line({"versieve", "profile", "--db", view.path}) + " " + how);
 }
 
 QString launch_text(const StepLaunch& launch, const MachineRoofs& roofs) {
@@ -272,6 +278,10 @@ QString StepReader::title(int point) const {
   const db::PointOverview& p = snapshot.overview.points[static_cast<std::size_t>(point)];
   return QString("%1, %2, %3")
       .arg(compact(snapshot.word(p.strategy)), tokens(p.context_len), snapshot.word(p.model));
+}
+
+bool StepReader::isTraced(int point) const {
+  return document_.snapshot()->overview.points[static_cast<std::size_t>(point)].is_traced;
 }
 
 void StepReader::list() {

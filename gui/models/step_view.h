@@ -37,6 +37,7 @@ struct TreeSharing {
 };
 
 struct StepView {
+  QString path;  // of the database
   std::optional<MeasuredStep> first, second;
   MachineRoofs roofs;
   TreeSharing sharing;
@@ -64,6 +65,7 @@ class StepReader : public QObject {
 
   const std::vector<std::int32_t>& steps() const;  // the snapshot's
   QString title(int point) const;
+  bool isTraced(int point) const;
   // The second may be -1: none.
   void show(int first, int second);
 

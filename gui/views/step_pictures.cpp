@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "gui/models/numbers.h"
+#include "gui/views/contrast.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -16,6 +17,7 @@ namespace {
 constexpr double kReach = 9.0;     // of the pointer around a mark
 constexpr double kTitleRoom = 24;  // above a picture
 constexpr double kLegendRow = 15;
+constexpr double kRoofGap = 4;  // beside a roof, to its name
 
 void write_small(QPainter& painter) {
   QFont small = painter.font();
@@ -220,7 +222,7 @@ void StepTimeline::draw_row(QPainter& painter, int row) const {
     painter.setBrush(theme::category(color_of(name)));
     painter.drawRect(bar);
     if (painter.fontMetrics().horizontalAdvance(name) + 6 < bar.width()) {
-      painter.setPen(Qt::white);
+      painter.setPen(theme::ink_on(painter.brush().color()));
       painter.drawText(bar, Qt::AlignCenter, name);
     }
     if (row == 0 && i == told_) {
@@ -318,10 +320,14 @@ void Roofline::draw_roofs(QPainter& painter) const {
     painter.setPen(theme::colors().quiet_ink);
     const bool is_below = style == Qt::SolidLine;  // so that the two names keep apart
     const double at = std::sqrt(low * corner);
-    const QPointF label = place(at, at * *bandwidth);
-    painter.drawText(QRectF(is_below ? label.x() + 12 : label.x() - 110, label.y() - 10, 106, 15),
-                     is_below ? Qt::AlignLeft : Qt::AlignRight,
-                     name + tr(" %1 TB/s").arg(fixed(*bandwidth / 1e12, 2)));
+    const QPointF on_line = place(at, at * *bandwidth);
+    const QString text = name + tr(" %1 TB/s").arg(fixed(*bandwidth / 1e12, 2));
+    const double wide = painter.fontMetrics().horizontalAdvance(text) + 2.0;
+    // Beside the line's upper left or lower right: it rises, and neither it nor the other is
+    // crossed.
+    painter.drawText(QRectF(is_below ? on_line.x() + kRoofGap : on_line.x() - kRoofGap - wide,
+                            is_below ? on_line.y() + 2 : on_line.y() - 17, wide, 15),
+                     Qt::AlignCenter, text);
   };
   slope(roofs.dram, tr("DRAM"), Qt::SolidLine);
   slope(roofs.l2, tr("L2"), Qt::DashLine);
@@ -355,7 +361,9 @@ void Roofline::draw(QPainter& painter) {
     painter.setPen(theme::colors().grid);
     painter.drawLine(QPointF(x, in.top()), QPointF(x, in.bottom()));
     painter.setPen(theme::colors().quiet_ink);
-    painter.drawText(QRectF(x - 40, in.bottom() + 2, 80, 15), Qt::AlignHCenter, tick.text);
+    const double wide = painter.fontMetrics().horizontalAdvance(tick.text) + 2.0;
+    painter.drawText(QRectF(std::min(x - wide / 2, width() - wide), in.bottom() + 2, wide, 15),
+                     Qt::AlignHCenter, tick.text);
   }
   draw_axis_title(
       painter, in.bottom() + 18,

@@ -5,6 +5,7 @@
 
 #include "gui/models/numbers.h"
 #include "gui/views/axis.h"
+#include "gui/views/contrast.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -14,7 +15,6 @@ constexpr double kTitleRoom = 22, kAxisRoom = 20;
 constexpr double kGutter = 66, kSide = 10;  // left of the lanes, right of them
 constexpr double kHeader = 16, kPhases = 17, kLane = 18, kGaps = 6, kPriced = 14, kBetween = 6;
 constexpr double kWaits = 3;       // below a launch: while it waits for one before it
-constexpr int kLightGround = 150;  // of 255: black is read better on it
 
 void write_small(QPainter& painter) {
   QFont small = painter.font();
@@ -24,7 +24,7 @@ void write_small(QPainter& painter) {
 
 void draw_inside(QPainter& painter, const QRectF& bar, const QColor& ground, const QString& text) {
   if (painter.fontMetrics().horizontalAdvance(text) + 6 < bar.width()) {
-    painter.setPen(qGray(ground.rgb()) > kLightGround ? Qt::black : Qt::white);
+    painter.setPen(theme::ink_on(ground));
     painter.drawText(bar, Qt::AlignCenter, text);
   }
 }

@@ -134,7 +134,8 @@ class StepPageTest : public QObject {
   void aStepWithoutATraceKeepsItsPictureAndSaysHowOneIsHad() {
     QVERIFY(!view().first_trace && page().timeline().isVisible() && !page().trace().isVisible());
     QVERIFY(page().missing().isVisible());
-    QVERIFY(page().missing().text().contains("versieve profile --sweep traces"));
+    QVERIFY(page().missing().text().contains(
+        "versieve profile --db h100.db --sweep pair --model FOLDER"));
     QVERIFY(page().missing().text().contains("h100-traces.db"));
     QVERIFY(!page().aligned().isEnabled());
     page().parts().setCurrentIndex(1);

@@ -1,5 +1,6 @@
 // The measured steps of the database that ships traces: looked into by mouse and keyboard, one and
 // two beside each other; and what follows from a made-up trace.
+#include <QCheckBox>
 #include <QComboBox>
 #include <QDir>
 #include <QLabel>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "db/step_details.h"
 #include "gui/pages/step/step_page.h"
 #include "gui/views/theme.h"
 #include "gui/views/view_saver.h"
@@ -341,6 +343,53 @@ class StepTraceTest : public QObject {
     page().parts().setCurrentIndex(1);
     QTest::qWait(100);
     keep_picture(*window_, "step");
+  }
+
+  // Which steps have a trace was to be found by trying.
+  void stepsWithATraceAreMarkedComeFirstAndCanBeListedAlone() {
+    const QString path = folder_.filePath("one-traced.db");
+    QString traced;
+    {
+      const std::string from = folder_.filePath("h100-traces.db").toStdString();
+      const db::Store shipped = db::Store::open(from, db::OpenMode::kReadOnly);
+      const db::StepDetails details = db::StepDetails::open(from);
+      const std::int64_t last = details.traced_points().back();
+      db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
+      const std::int64_t run = store.begin_run(test::sample_run("one-traced"));
+      for (const db::PointOverview& point : shipped.overview({}).points) {
+        const PointMeasurement measured = shipped.point(point.id);
+        store.add_point(run, measured, point.id == last ? details.of(last) : StepDetail());
+        traced = point.id == last ? step_title(measured.key) : traced;
+      }
+      store.finish_run(run, RunStatus::kComplete);
+    }
+    Window window;
+    window.show();
+    QVERIFY(open(window, path));
+    window.showPage("step");
+    StepPage& step = window.stepPage();
+    QTRY_VERIFY_WITH_TIMEOUT(step.reader().view() && !step.reader().isBusy(), kWaitMs);
+    QVERIFY(step.reader().view()->first_trace && step.missing().isHidden());
+    QComboBox& list = step.first();
+    QVERIFY(list.count() > 5 && list.itemText(0) == traced);
+    for (int i = 0; i < list.count(); ++i) {
+      QCOMPARE(list.itemIcon(i).isNull(), i != 0);
+      QCOMPARE(list.itemData(i, Qt::AccessibleTextRole).toString(),
+               list.itemText(i) + (i == 0 ? ", with a trace" : ""));
+    }
+    list.setCurrentIndex(3);
+    QTRY_VERIFY_WITH_TIMEOUT(!step.missing().isHidden(), kWaitMs);
+    QVERIFY2(step.missing().text().contains("versieve profile --db ") &&
+                 step.missing().text().contains("one-traced.db --sweep "),
+             qPrintable(step.missing().text()));
+    QTest::keyClick(&step.tracedOnly(), Qt::Key_Space);
+    QCOMPARE(list.count(), 1);
+    QCOMPARE(step.second().count(), 2);  // nothing, and this one
+    QTRY_VERIFY_WITH_TIMEOUT(step.reader().view() && step.reader().view()->first_trace, kWaitMs);
+    QTest::keyClick(&step.tracedOnly(), Qt::Key_Space);
+    QCOMPARE(list.currentText(), traced);  // what was chosen stays
+    window.document().setFilter("trace=stored");
+    QCOMPARE(window.document().shown().size(), std::size_t{1});
   }
 
   void thePageFitsASmallScreen() {

@@ -1,17 +1,22 @@
 #include "gui/pages/step/step_page.h"
 
+#include <QCheckBox>
+#include <QIconEngine>
 #include <QLabel>
+#include <QPainter>
 #include <QSignalBlocker>
 #include <QSplitter>
 #include <QStackedWidget>
 #include <QTabWidget>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <array>
 
 #include "gui/views/choice.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/flow_row.h"
 #include "gui/views/text.h"
+#include "gui/views/theme.h"
 
 namespace versieve::gui {
 namespace {
@@ -20,6 +25,28 @@ constexpr int kSaidLines = 2;
 constexpr int kChars = 30;  // of a choice
 // Of hundreds of thousands of steps the others are chosen where points are selected.
 constexpr int kMostListed = 1000;
+
+// Launches one after another, in the colours of the moment.
+class TraceMark : public QIconEngine {
+ public:
+  void paint(QPainter* painter, const QRect& rect, QIcon::Mode, QIcon::State) override {
+    const double unit = rect.width() / 12.0;
+    for (const auto& [from, length, line] :
+         {std::array{0.0, 5.0, 2.0}, {4.0, 5.0, 5.0}, {8.0, 4.0, 8.0}}) {
+      painter->fillRect(
+          QRectF(rect.x() + from * unit, rect.y() + line * unit, length * unit, 2.0 * unit),
+          theme::colors().accent);
+    }
+  }
+  QPixmap pixmap(const QSize& size, QIcon::Mode mode, QIcon::State state) override {
+    QPixmap picture(size);
+    picture.fill(Qt::transparent);
+    QPainter painter(&picture);
+    paint(&painter, picture.rect(), mode, state);
+    return picture;
+  }
+  QIconEngine* clone() const override { return new TraceMark(*this); }
+};
 
 }  // namespace
 
@@ -30,6 +57,7 @@ StepPage::StepPage(Document& document, QWidget* parent)
       first_(named_choice(tr("Step"), "stepFirst")),
       second_(named_choice(tr("Beside it"), "stepSecond")),
       aligned_(named_choice(tr("Aligned at"), "stepAligned")),
+      traced_only_(new QCheckBox(tr("with a trace only"))),
       stack_(new QStackedWidget),
       message_(quiet_label({})),
       said_(new ElidedText(kSaidLines)),
@@ -53,6 +81,13 @@ StepPage::StepPage(Document& document, QWidget* parent)
   choices->addNamed(quiet_label(tr("Step")), first_);
   choices->addNamed(quiet_label(tr("beside")), second_);
   choices->addNamed(quiet_label(tr("aligned at")), aligned_);
+  traced_only_->setObjectName("stepTracedOnly");
+  traced_only_->setAccessibleName(tr("List steps with a trace only"));
+  choices->addWidget(traced_only_);
+  connect(traced_only_, &QCheckBox::toggled, this, [this] {
+    list_steps(first_->currentData(), second_->currentData());
+    ask();
+  });
   connect(aligned_, &QComboBox::currentIndexChanged, this,
           [this] { trace_->align(aligned_->currentData().toString()); });
   message_->setAlignment(Qt::AlignCenter);
@@ -63,7 +98,10 @@ StepPage::StepPage(Document& document, QWidget* parent)
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(row);
   layout->addWidget(stack_, 1);
-  connect(reader_, &StepReader::listed, this, &StepPage::list_steps);
+  connect(reader_, &StepReader::listed, this, [this] {
+    list_steps({}, {});
+    follow(document_.selected());
+  });
   connect(reader_, &StepReader::changed, this, &StepPage::show_view);
   connect(&document, &Document::selectionChanged, this, &StepPage::follow);
   show_view();
@@ -120,19 +158,38 @@ void StepPage::showEvent(QShowEvent*) {
   }
 }
 
-void StepPage::list_steps() {
+// These stay chosen, where they are listed.
+void StepPage::list_steps(const QVariant& first, const QVariant& second) {
+  const std::vector<std::int32_t>& steps = reader_->steps();
+  const bool has_traces = std::any_of(steps.begin(), steps.end(),
+                                      [this](int point) { return reader_->isTraced(point); });
+  traced_only_->setEnabled(has_traces);
+  traced_only_->setToolTip(has_traces ? QString()
+                                      : tr("No step of this database is stored with a trace"));
   const QSignalBlocker quietly(first_), quietly_too(second_);
   first_->clear();
   second_->clear();
   second_->addItem(tr("nothing"), -1);
-  for (const std::int32_t point : reader_->steps()) {
+  for (const std::int32_t point : steps) {
     if (first_->count() == kMostListed) {
       break;
     }
-    first_->addItem(reader_->title(point), point);
-    second_->addItem(reader_->title(point), point);
+    if (reader_->isTraced(point) || !has_traces || !traced_only_->isChecked()) {
+      add_step(*first_, point);
+      add_step(*second_, point);
+    }
   }
-  follow(document_.selected());
+  first_->setCurrentIndex(std::max(0, first_->findData(first)));
+  second_->setCurrentIndex(std::max(0, second_->findData(second)));
+}
+
+void StepPage::add_step(QComboBox& box, int point) {
+  const QString title = reader_->title(point);
+  const bool is_traced = reader_->isTraced(point);
+  box.addItem(is_traced ? QIcon(new TraceMark) : QIcon(), title, point);
+  const QString told = is_traced ? tr("%1, with a trace").arg(title) : title;
+  box.setItemData(box.count() - 1, told, Qt::AccessibleTextRole);
+  box.setItemData(box.count() - 1, told, Qt::ToolTipRole);
 }
 
 // The point that is selected elsewhere, where it is a step.
@@ -140,7 +197,7 @@ void StepPage::follow(int point) {
   const std::vector<std::int32_t>& steps = reader_->steps();
   if (point >= 0 && std::find(steps.begin(), steps.end(), point) != steps.end()) {
     if (first_->findData(point) < 0) {
-      first_->addItem(reader_->title(point), point);
+      add_step(*first_, point);
     }
     first_->setCurrentIndex(first_->findData(point));
   }

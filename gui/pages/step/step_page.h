@@ -11,6 +11,7 @@
 #include "gui/views/step_pictures.h"
 #include "gui/views/trace_timeline.h"
 
+class QCheckBox;
 class QComboBox;
 class QLabel;
 class QStackedWidget;
@@ -29,6 +30,7 @@ class StepPage : public QWidget {
   QComboBox& first() { return *first_; }
   QComboBox& second() { return *second_; }
   QComboBox& aligned() { return *aligned_; }
+  QCheckBox& tracedOnly() { return *traced_only_; }
   QTabWidget& parts() { return *parts_; }
   TraceTimeline& trace() { return *trace_; }
   PhaseBars& phases() { return *phases_; }
@@ -39,7 +41,6 @@ class StepPage : public QWidget {
   TermBars& terms() { return *terms_; }
   ElidedText& said() { return *said_; }
   QLabel& told() { return *told_; }
-  void recolor() { update(); }
 
  protected:
   void showEvent(QShowEvent* event) override;
@@ -47,7 +48,8 @@ class StepPage : public QWidget {
  private:
   QWidget* make_answer();
   QTabWidget* make_parts();
-  void list_steps();
+  void list_steps(const QVariant& first, const QVariant& second);
+  void add_step(QComboBox& box, int point);
   void ask();
   void show_view();
   void follow(int point);
@@ -61,6 +63,7 @@ class StepPage : public QWidget {
   QComboBox* first_;
   QComboBox* second_;   // its first entry: none
   QComboBox* aligned_;  // its first entry: the steps' starts
+  QCheckBox* traced_only_;
   QStackedWidget* stack_;
   QLabel* message_;
   ElidedText* said_;
