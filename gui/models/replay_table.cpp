@@ -43,19 +43,19 @@ const std::array<Column, 10> kColumns = {{
      "Over the fixed baseline, which is the line at 0 %: first tuple (disc), guard to the "
      "next ranked (ring), guard by promise (diamond)",
      false, gains_text},
-    {"Baseline", "Tokens a second of the fixed baseline", true,
+    {"Baseline, tokens/s", "Tokens a second of the fixed baseline", true,
      [](const ReplayRow& r) { return fixed(r.base, 0); }},
-    {"First tuple", "Tokens a second of the cell's first tuple, and its gain over the baseline",
+    {"First, tokens/s", "Tokens a second of the cell's first tuple, and its gain over the baseline",
      true, [](const ReplayRow& r) { return with_gain(r.static_best, r.base); }},
-    {"Next ranked", "The same with the paper's guard, which moves to the next ranked tuple", true,
+    {"Next, tokens/s", "The same with the paper's guard, which moves to the next ranked tuple", true,
      [](const ReplayRow& r) { return with_gain(r.best_r.throughput, r.base); }},
-    {"By promise", "The same with the guard that moves to what promises most", true,
+    {"Promise, tokens/s", "The same with the guard that moves to what promises most", true,
      [](const ReplayRow& r) { return with_gain(r.best_p.throughput, r.base); }},
     {"Moved", "Texts whose tuple the guard changed: to the next ranked; by promise", true,
      [](const ReplayRow& r) {
        return moved_text(r.best_r, r.requests) + "; " + moved_text(r.best_p, r.requests);
      }},
-    {"Plain", "Tokens a second without speculation", true,
+    {"Plain, tokens/s", "Tokens a second without speculation", true,
      [](const ReplayRow& r) { return fixed(r.no_speculation, 0); }},
 }};
 

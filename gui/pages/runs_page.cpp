@@ -53,7 +53,9 @@ void RunsPage::recolor() {
 
 void RunsPage::show_run(int row) {
   if (row < 0 || row >= runs_->rowCount()) {
-    details_->setHtml(tr("This database holds no run yet."));
+    details_->setHtml(
+        tr("This database holds no run yet: versieve profile measures one, here on the page "
+           "Measure."));
     return;
   }
   const Snapshot& snapshot = *document_.snapshot();

@@ -12,6 +12,7 @@ namespace versieve::gui {
 namespace {
 
 constexpr int kBarWidth = 320;
+constexpr int kTextWidth = 640;
 constexpr int kHundred = 100;
 
 }  // namespace
@@ -20,11 +21,18 @@ FitWait::FitWait(Planner& planner, const QString& message_name, QWidget* parent)
     : QWidget(parent),
       planner_(planner),
       message_(quiet_label({})),
+      advice_(quiet_label(tr("Steps and attention are measured on the page Measure, or by "
+                             "\"versieve profile --db FILE "
+                             "--sweep survey\"; File, Open opens what was measured before."))),
       bar_(new QProgressBar),
       end_(new QPushButton) {
   message_->setObjectName(message_name);
-  message_->setAlignment(Qt::AlignCenter);
-  message_->setWordWrap(true);
+  advice_->setObjectName(message_name + "Advice");
+  for (QLabel* label : {message_, advice_}) {
+    label->setAlignment(Qt::AlignCenter);
+    label->setWordWrap(true);
+    label->setFixedWidth(kTextWidth);
+  }
   bar_->setObjectName("fitBar");
   bar_->setAccessibleName(tr("Progress of the fit"));
   bar_->setTextVisible(false);
@@ -39,7 +47,8 @@ FitWait::FitWait(Planner& planner, const QString& message_name, QWidget* parent)
   });
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->addStretch();
-  layout->addWidget(message_);
+  layout->addWidget(message_, 0, Qt::AlignHCenter);
+  layout->addWidget(advice_, 0, Qt::AlignHCenter);
   layout->addWidget(bar_, 0, Qt::AlignHCenter);
   layout->addWidget(end_, 0, Qt::AlignHCenter);
   layout->addStretch();
@@ -49,6 +58,11 @@ FitWait::FitWait(Planner& planner, const QString& message_name, QWidget* parent)
 void FitWait::say(const QString& text) {
   const std::optional<double> share = planner_.share();
   message_->setText(text);
+  for (QLabel* label : {message_, advice_}) {  // no layout asks a centred text for its height
+    label->setFixedHeight(label->heightForWidth(kTextWidth));
+  }
+  advice_->setVisible(!planner_.isBusy() && !planner_.plan() && !planner_.sentence().isEmpty() &&
+                      !planner_.wasEnded());
   bar_->setVisible(planner_.isBusy());
   bar_->setRange(0, share ? kHundred : 0);  // of an unknown length before a fit begins
   bar_->setValue(share ? qRound(kHundred * *share) : -1);

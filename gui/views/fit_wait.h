@@ -23,6 +23,7 @@ class FitWait : public QWidget {
  private:
   Planner& planner_;
   QLabel* message_;
+  QLabel* advice_;  // where there is nothing to fit to
   QProgressBar* bar_;
   QPushButton* end_;
 };

@@ -145,10 +145,12 @@ void Tornado::paintEvent(QPaintEvent*) {
       painter.setPen(colors.quiet_ink);
       // Below its end of the bar.
       const bool is_low = (value == r.low_value) == (r.low.rate <= r.high.rate);
-      painter.drawText(QRectF(is_low ? kTitle : middle + 4, bar.bottom() + 2,
-                              is_low ? middle - kTitle - 4 : width() - middle - 8, 15),
-                       (is_low ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,
-                       knob_text(r.knob, value) + (changes ? tr(", another wins") : QString()));
+      const double room = is_low ? middle - 4 : width() - middle - 8;
+      const QString end = knob_text(r.knob, value) + (changes ? tr(", another wins") : QString());
+      painter.drawText(
+          QRectF(is_low ? 0 : middle + 4, bar.bottom() + 2, room, 15),
+          (is_low ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,
+          painter.fontMetrics().elidedText(end, Qt::ElideRight, static_cast<int>(room)));
     }
     painter.setPen(QPen(colors.ink, 1.2));
     painter.drawLine(QPointF(middle, line.top() + 2), QPointF(middle, bar.bottom() + 2));
