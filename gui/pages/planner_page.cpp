@@ -167,6 +167,7 @@ QWidget* PlannerPage::make_answer() {
   beside_table_->setDocumentMode(true);
   beside_table_->setTabBarAutoHide(true);
   beside_table_->addTab(details_, tr("Strategy"));
+  beside_table_->setFocusProxy(details_);  // Tab would not get past a hidden bar
   switches_->hide();  // until there are several requests at once
   switches_->setParent(this);
   lower->addWidget(beside_table_);

@@ -172,6 +172,12 @@ QRectF Facets::barRect(int index, int bar) const {
   return {kSide + each * bar, top, each, kHistogram};
 }
 
+QVariant Facets::inputMethodQuery(Qt::InputMethodQuery query) const {
+  return query == Qt::ImCursorRectangle && columnCount() > 0
+             ? QVariant(barRect(current_.column, current_.bar).toAlignedRect())
+             : QWidget::inputMethodQuery(query);
+}
+
 void Facets::paintEvent(QPaintEvent* event) {
   QPainter painter(this);
   painter.fillRect(rect(), theme::colors().panel);

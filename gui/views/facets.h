@@ -32,6 +32,7 @@ class Facets : public QWidget {
   QRectF barRect(int column, int bar) const;
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {150, sizeHint().height()}; }
+  QVariant inputMethodQuery(Qt::InputMethodQuery query) const override;  // what is scrolled to
 
  protected:
   void paintEvent(QPaintEvent* event) override;

@@ -219,6 +219,11 @@ QList<QStringList> PlanGrid::savedRows() const {
   return rows;
 }
 
+QVariant PlanGrid::inputMethodQuery(Qt::InputMethodQuery query) const {
+  return query == Qt::ImCursorRectangle && plan_ ? QVariant(cellRect(column_, row_))
+                                                 : QWidget::inputMethodQuery(query);
+}
+
 void PlanGrid::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);

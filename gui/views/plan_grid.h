@@ -38,6 +38,7 @@ class PlanGrid : public QWidget, public SavedView {
   // What the tool tip says there.
   QString helpAt(const QPoint& place) const;
   QSize minimumSizeHint() const override;
+  QVariant inputMethodQuery(Qt::InputMethodQuery query) const override;  // what is scrolled to
 
  Q_SIGNALS:
   void cellSelected(int column, int row);
