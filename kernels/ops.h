@@ -491,7 +491,7 @@ class Ops {
   std::int64_t released_ = 0;
 };
 
-// T = double or float. `threads` >= 1; results do not depend on it.
+// T = double, float or Bf16. `threads` >= 1; results do not depend on it.
 template <class T>
 std::unique_ptr<Ops<T>> make_cpu_ops(int threads);
 // T = float or Bf16; the current device, one stream (a cudaStream_t, null: one of its own).

@@ -12,6 +12,7 @@
 #include "gui/pages/points_page.h"
 #include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -166,5 +167,5 @@ class KeyboardTest : public QObject {
   }
 };
 
-QTEST_MAIN(KeyboardTest)
+VERSIEVE_GUI_TEST(KeyboardTest)
 #include "keyboard_test.moc"

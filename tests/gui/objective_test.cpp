@@ -10,6 +10,7 @@
 #include "gui/views/objective_knobs.h"
 #include "gui/views/scope_knobs.h"
 #include "gui/views/theme.h"
+#include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
@@ -67,5 +68,5 @@ class ObjectiveTest : public QObject {
   }
 };
 
-QTEST_MAIN(ObjectiveTest)
+VERSIEVE_GUI_TEST(ObjectiveTest)
 #include "objective_test.moc"
