@@ -217,15 +217,9 @@ const std::set<std::string> kLonger = {
     "kernels/ops_cuda.cu"  // one class: CUDA's member for each of those words
 };
 
-// Tests from before they were held to it, which are to be cut by subject.
-const std::set<std::string> kLongerTests = {
-    "tests/engine/analyse/fit/acceptance_fit_test.cpp", "tests/engine/io/checkpoint_test.cpp",
-    "tests/engine/io/model_config_test.cpp", "tests/engine/measure/sweep/sweep_test.cpp",
-    "tests/gui/app_test.cpp"};
-
 // Empty, or what is wrong with a source of so many lines.
 std::string length_complaint(const std::string& file, int lines) {
-  return lines > kMostLines && kLonger.count(file) + kLongerTests.count(file) == 0
+  return lines > kMostLines && kLonger.count(file) == 0
              ? file + " has " + std::to_string(lines) + " lines: cut it by what its parts answer"
              : "";
 }
