@@ -1,15 +1,26 @@
-// What a plan is after, by the window: kept in a session, and refused in a sentence where nothing
-// was measured for it.
+// What a plan is after, by the window: bounds between tokens and to the first one, and tokens a
+// joule; shown where they matter, refused in a sentence, kept in a session, and exported as the
+// command writes it.
 #include <QAction>
+#include <QComboBox>
+#include <QLineEdit>
+#include <QPushButton>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTextBrowser>
+#include <QToolButton>
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "gui/models/scope_json.h"
 #include "gui/pages/planner_page.h"
+#include "gui/views/number_knob.h"
 #include "gui/views/objective_knobs.h"
 #include "gui/views/scope_knobs.h"
 #include "gui/views/theme.h"
+#include "model/plan/concurrency.h"
+#include "tests/gui/run_command.h"
 #include "tests/gui/test_main.h"
 #include "tests/gui/window_case.h"
 
@@ -27,7 +38,46 @@ class ObjectiveTest : public QObject {
   Planner& planner() { return page().planner(); }
   ObjectiveKnobs& knobs() { return page().scope().objective(); }
   bool planned() { return planner().plan() && !planner().isBusy(); }
+  const PlanTable& table() { return planner().plan()->chosen; }
+  static QString prompts() { return VERSIEVE_SOURCE_DIR "/db/measured/h100-prefill.json"; }
+  static void type(QLineEdit& line, const QString& text) {
+    line.setFocus();
+    line.selectAll();
+    QTest::keyClick(&line, Qt::Key_Delete);
+    QTest::keyClicks(&line, text);
+    QTest::keyClick(&line, Qt::Key_Return);
+  }
+  void type_bound(NumberKnob& knob, double ms) {
+    type(*knob.findChild<QLineEdit*>(), QString::number(ms));
+  }
   void act(const char* command) { window_->findChild<QAction*>(command)->trigger(); }
+  QString details() { return page().findChild<QTextBrowser*>("strategyDetails")->toPlainText(); }
+
+  void exports_what_the_command_plans(const QString& name, const QString& words) {
+    const QString exported = folder_.filePath(name + ".json");
+    const QString commanded = folder_.filePath(name + "-command.json");
+    QCOMPARE(planner().exportTo(exported), QString());
+    const QString line = planner().commandLine(commanded);
+    QVERIFY2(line.contains(words), qPrintable(line));
+    QCOMPARE(run_command(line), QString());
+    QVERIFY(bytes_of(exported).size() > 1'000);
+    QVERIFY2(bytes_of(exported) == bytes_of(commanded), qPrintable(line));
+  }
+  // A geometry whose prompts were measured, one range, one and eight requests.
+  void plan_for_a_server(const QString& database) {
+    if (window_->document().snapshot()->path != folder_.filePath(database)) {
+      QVERIFY(open(*window_, folder_.filePath(database)));
+    }
+    window_->showPage("planner");
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    planner().setModel("nsa-1b");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && table().model == "nsa-1b", kWaitMs);
+    planner().setScope({.buckets = "4096-8192", .schedules = {"(FR)*"}, .concurrency = "1,8"});
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && table().batched.size() == 1, kWaitMs);
+    for (int i = 1; i < kPrecisionClassCount; ++i) {
+      planner().setShown(static_cast<PrecisionClass>(i), false);
+    }
+  }
 
  private Q_SLOTS:
   void initTestCase() {
@@ -47,6 +97,27 @@ class ObjectiveTest : public QObject {
     job_pool().waitForDone();
   }
 
+  void boundsStandWhereTheyMatter() {
+    QVERIFY(!knobs().isVisible());
+    type(page().scope().concurrency(), "1,8");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && knobs().isVisible(), kWaitMs);
+    QVERIFY(!knobs().bound().isVisible());
+    type(page().scope().concurrency(), "");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !knobs().isVisible(), kWaitMs);
+    page().more().setChecked(true);
+    QVERIFY(knobs().isVisible());
+    page().more().setChecked(false);
+    QVERIFY(!knobs().isVisible());
+    // By the palette's command, from another page.
+    window_->showPage("points");
+    act("plan.latency");
+    QVERIFY(page().isVisible() && knobs().isVisible() && knobs().bound().isVisible());
+    QVERIFY2(!knobs().first().isEnabled(), "a bound to a first token needs prompts");
+    act("plan.tokens");
+    QVERIFY(!knobs().isVisible());
+    QVERIFY(planner().scope() == PlanScope());
+  }
+
   void aScopeGoesThroughASession() {
     const PlanScope scope{.concurrency = "1,8",
                           .objective = Objective::kEnergy,
@@ -57,7 +128,41 @@ class ObjectiveTest : public QObject {
     QVERIFY(scope_of(scope_json({})) == PlanScope());
   }
 
+  void aBoundToTheFirstTokenIsTheCommandsToo() {
+    plan_for_a_server("h100.db");
+    const std::size_t all = table().batched[0].entries.size();
+    knobs().setPrompts(prompts());
+    QCOMPARE(knobs().aim(), ObjectiveKnobs::kLatency);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && table().aims.prompts, kWaitMs);
+    // Whose prompts these are, and what nobody knows of them.
+    QVERIFY(table().aims.prompts->revision.empty());
+    QVERIFY(QString::fromStdString(table().aims.prompts->warning).contains("bench prefill"));
+    QVERIFY2(details().contains("first token"), qPrintable(details()));
+    // What some of eight requests keep and others do not.
+    const std::vector<const PlanEntry*> ranked =
+        entries_of(table().batched[0], 0, {PrecisionClass::kStrict});
+    std::vector<double> waits;
+    for (const PlanEntry* entry : ranked) {
+      waits.push_back(first_token(*table().aims.prompts, entry->evaluation, 8, 8192).interval.high);
+    }
+    std::sort(waits.begin(), waits.end());
+    QVERIFY(waits.front() < waits.back());
+    const double bound = std::ceil(10.0 * waits[waits.size() / 2]) / 10.0;
+    type_bound(knobs().first(), bound);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && table().aims.ttft_ms == bound, kWaitMs);
+    QVERIFY(table().batched[0].entries.size() < all);
+    for (const PlanEntry* entry : entries_of(table().batched[0], 0, {PrecisionClass::kStrict})) {
+      QVERIFY(first_token(*table().aims.prompts, entry->evaluation, 8, 8192).interval.high <=
+              bound);
+    }
+    exports_what_the_command_plans("first-token",
+                                   "--concurrency 1,8 --objective latency --ttft-ms");
+    keep_picture(*window_, "objective");
+  }
+
   void joulesWantSampledPower() {
+    window_->findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().scope() == PlanScope(), kWaitMs);
     QSignalSpy said(&page(), &PlannerPage::said);
     act("plan.energy");
     QTRY_VERIFY_WITH_TIMEOUT(said.size() == 1 && planned(), kWaitMs);
