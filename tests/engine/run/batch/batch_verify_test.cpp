@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/run/model/kv_pool.h"
+#include "tests/engine/run/read_prompt_case.h"
 #include "tests/engine/run/tiny_engine.h"
 
 namespace versieve::engine {
@@ -81,10 +82,12 @@ void check_together(tiny::Engine<T>& engine, const std::vector<VerifyOptions>& o
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       const std::size_t at = static_cast<std::size_t>(step);
       const std::int64_t nodes = sequences[i].steps[at].size();
-      CHECK(rows(*engine.ops, target.logits(), target.logits_row(i), nodes, target.shape().vocab) ==
-            sequences[i].logits[at]);
-      CHECK(rows(*engine.ops, target.captured(), target.first_row(i), nodes,
-                 3 * target.shape().hidden) == sequences[i].captured[at]);
+      CHECK(tiny::same_bits(
+          rows(*engine.ops, target.logits(), target.logits_row(i), nodes, target.shape().vocab),
+          sequences[i].logits[at]));
+      CHECK(tiny::same_bits(rows(*engine.ops, target.captured(), target.first_row(i), nodes,
+                                 3 * target.shape().hidden),
+                            sequences[i].captured[at]));
     }
     target.commit_batch(paths);
   }
