@@ -105,7 +105,7 @@ TEST_CASE("what cannot be calibrated is refused with its code") {
   expect(ExitCode::kUsage, [&] { request.budget = std::nan(""); });
   expect(ExitCode::kUsage, [&] { request.texts.clear(); });
   expect(ExitCode::kUsage, [&] { request.backend = "tpu"; });
-  expect(ExitCode::kUsage, [&] { request.dtype = "bf16"; });
+  expect(ExitCode::kUsage, [&] { request.dtype = "f16"; });
   expect(ExitCode::kBadInput, [&] { request.texts.push_back(fixture.folder / "absent.txt"); });
   expect(ExitCode::kBadInput, [&] { request.texts.push_back(fixture.text("over.txt", 5000)); });
   expect(ExitCode::kBadInput, [&] { request.model = fixture.folder / "absent"; });
