@@ -1,6 +1,6 @@
 // What a plan is after, by the window: bounds between tokens and to the first one, and tokens a
-// joule; shown where they matter, refused in a sentence, kept in a session, and exported as the
-// command writes it.
+// joule; shown where they matter, refused in a sentence, undone, kept in a session, and exported as
+// the command writes it.
 #include <QAction>
 #include <QComboBox>
 #include <QLineEdit>
@@ -158,11 +158,26 @@ class ObjectiveTest : public QObject {
     exports_what_the_command_plans("first-token",
                                    "--concurrency 1,8 --objective latency --ttft-ms");
     keep_picture(*window_, "objective");
+    type_bound(knobs().bound(), 1000.0);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && table().aims.itl_ms == 1000.0, kWaitMs);
+    exports_what_the_command_plans("both", "--objective latency --itl-ms 1000 --ttft-ms");
+    // Undone step by step, and done again.
+    act("edit.undo");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !table().aims.itl_ms, kWaitMs);
+    QVERIFY(table().aims.ttft_ms == bound && knobs().bound().value() == 0.0);
+    act("edit.redo");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && table().aims.itl_ms == 1000.0, kWaitMs);
+    // Less than any prompt takes is no bound: it is said, and the plan stays.
+    QSignalSpy said(&page(), &PlannerPage::said);
+    type_bound(knobs().first(), 1.0);
+    QTRY_COMPARE_WITH_TIMEOUT(said.size(), 1, kWaitMs);
+    QVERIFY2(said[0][0].toString().contains("from 10 to"), qPrintable(said[0][0].toString()));
+    QVERIFY(planned() && table().aims.ttft_ms == bound && knobs().first().value() == bound);
   }
 
   void joulesWantSampledPower() {
-    window_->findChild<QPushButton*>("asMeasured")->click();
-    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().scope() == PlanScope(), kWaitMs);
+    act("plan.tokens");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !table().aims.ttft_ms, kWaitMs);
     QSignalSpy said(&page(), &PlannerPage::said);
     act("plan.energy");
     QTRY_VERIFY_WITH_TIMEOUT(said.size() == 1 && planned(), kWaitMs);
@@ -170,6 +185,25 @@ class ObjectiveTest : public QObject {
              qPrintable(said.back()[0].toString()));
     QCOMPARE(knobs().aim(), ObjectiveKnobs::kTokens);
     QVERIFY(planner().scope().objective == Objective::kTokens);
+  }
+
+  void tokensAJouleAreTheCommandsToo() {
+    QCOMPARE(run_command(QString("versieve merge --into %1 %2 %3")
+                             .arg(folder_.filePath("all.db"), folder_.filePath("h100.db"),
+                                  VERSIEVE_SOURCE_DIR "/db/measured/h100-batch.db")),
+             QString());
+    plan_for_a_server("all.db");
+    act("plan.energy");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && table().aims.objective == Objective::kEnergy, kWaitMs);
+    const std::vector<const PlanEntry*> ranked =
+        entries_of(table().batched[0], 0, {PrecisionClass::kStrict});
+    QVERIFY(ranked.size() > 1);
+    for (std::size_t i = 1; i < ranked.size(); ++i) {
+      QVERIFY(yield_of(Objective::kEnergy, table().energy, ranked[i - 1]->evaluation) >=
+              yield_of(Objective::kEnergy, table().energy, ranked[i]->evaluation));
+    }
+    QVERIFY2(details().contains("tokens a joule"), qPrintable(details()));
+    exports_what_the_command_plans("energy", "--concurrency 1,8 --objective energy");
   }
 };
 
