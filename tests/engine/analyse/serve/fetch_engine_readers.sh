@@ -2,7 +2,7 @@
 # Brings the settings' readers of vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM into DIR
 # (build/engine-readers if left out), for test_engine_readers: two wheels from PyPI, of which a few
 # Python files stay, and one file of TensorRT-LLM's repository. What PyPI has of TensorRT-LLM is a
-# stub of 10 kB whose build fetches a wheel of gigabytes from pypi.nvidia.com; where its repository
+# stub of 10 kB whose build fetches a wheel of gigabytes from the vendor's own index; where its repository
 # is not reached either, copy tensorrt_llm/llmapi/llm_args.py into DIR/tensorrt_llm/.
 set -eu
 dir=${1:-build/engine-readers}
