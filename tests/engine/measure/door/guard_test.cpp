@@ -10,29 +10,16 @@
 #include "engine/measure/door/guard/serving_guard.h"
 #include "engine/measure/door/guard/serving_guard_c.h"
 #include "tests/end_to_end/command.h"
+#include "tests/engine/measure/door/guard_case.h"
 #include "tests/support/sanitized.h"
 
+using versieve::test::kGuardRows;
+using versieve::test::table_of;
 using versieve_serving::Guard;
 using versieve_serving::Table;
 using Row = versieve_guard_row;
 
 namespace {
-
-// Two contexts; a tree at one request, a chain to 8, none above, up to 64.
-const std::vector<Row> kRows = {
-    {4096, 1, 6, 4, 32, 4.0, 1.5}, {4096, 1, 3, 1, 4, 2.6, 1.2}, {4096, 1, 0, 0, 1, 1.0, 1.0},
-    {4096, 8, 3, 1, 4, 2.6, 1.4},  {4096, 8, 0, 0, 1, 1.0, 1.0}, {4096, 64, 0, 0, 1, 1.0, 1.0},
-    {4096, 64, 3, 1, 4, 2.6, 3.0}, {8192, 1, 3, 1, 4, 2.2, 1.2}, {8192, 1, 0, 0, 1, 1.0, 1.0},
-    {8192, 64, 0, 0, 1, 1.0, 1.0},
-};
-
-Table table_of(const std::vector<Row>& rows) {
-  std::string fault;
-  Table out = Table::of(std::span<const Row>(rows), fault);
-  CAPTURE(fault);
-  CHECK(fault.empty());
-  return out;
-}
 
 std::string fault_of(const std::vector<Row>& rows) {
   std::string fault;
@@ -43,7 +30,7 @@ std::string fault_of(const std::vector<Row>& rows) {
 }  // namespace
 
 TEST_CASE("the guard follows a crowd and the context at once, and a lull some steps later") {
-  const Table table = table_of(kRows);
+  const Table table = table_of(kGuardRows);
   CHECK(table.cell_count() == 5);
   Guard guard(table);
   CHECK(guard.next(100, 1).nodes == 32);
@@ -63,7 +50,7 @@ TEST_CASE("the guard follows a crowd and the context at once, and a lull some st
 }
 
 TEST_CASE("a request that accepts little goes to a shorter draft, then to none, and tries again") {
-  const Table table = table_of(kRows);
+  const Table table = table_of(kGuardRows);
   Guard guard(table);
   bool shorter = false, none = false, again = false;
   for (int step = 0; step < 600; ++step) {
@@ -79,7 +66,7 @@ TEST_CASE("a request that accepts little goes to a shorter draft, then to none, 
 }
 
 TEST_CASE("a request as expected stays with the schedule's choice, and so does a lucky one") {
-  const Table table = table_of(kRows);
+  const Table table = table_of(kGuardRows);
   for (const double tokens : {4.0, 7.0}) {
     Guard guard(table);
     for (int step = 0; step < 300; ++step) {
@@ -96,7 +83,7 @@ TEST_CASE("a request as expected stays with the schedule's choice, and so does a
 }
 
 TEST_CASE("what no step can yield is not learnt") {
-  const Table table = table_of(kRows);
+  const Table table = table_of(kGuardRows);
   Guard guard(table);
   guard.next(100, 1);
   const double before = guard.share();

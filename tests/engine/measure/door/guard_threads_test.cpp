@@ -11,9 +11,12 @@
 #include "engine/measure/door/guard/serving_guard.h"
 #include "engine/measure/door/guard/serving_guard_c.h"
 #include "tests/end_to_end/command.h"
+#include "tests/engine/measure/door/guard_case.h"
 #include "tests/support/sanitized.h"
 
 using versieve::test::CommandResult;
+using versieve::test::kGuardRows;
+using versieve::test::table_of;
 using versieve_serving::Choice;
 using versieve_serving::EngineGuard;
 using versieve_serving::Guard;
@@ -21,20 +24,6 @@ using versieve_serving::Table;
 using Row = versieve_guard_row;
 
 namespace {
-
-// A tree at one request, a chain to 8, none above.
-const std::vector<Row> kRows = {
-    {4096, 1, 6, 4, 32, 4.0, 1.5}, {4096, 1, 3, 1, 4, 2.6, 1.2}, {4096, 1, 0, 0, 1, 1.0, 1.0},
-    {4096, 8, 3, 1, 4, 2.6, 1.4},  {4096, 8, 0, 0, 1, 1.0, 1.0}, {4096, 64, 0, 0, 1, 1.0, 1.0},
-    {4096, 64, 3, 1, 4, 2.6, 3.0},
-};
-
-Table table_of(const std::vector<Row>& rows) {
-  std::string fault;
-  Table out = Table::of(std::span<const Row>(rows), fault);
-  REQUIRE(fault.empty());
-  return out;
-}
 
 // 8 contexts, 9 ranges of requests, 12 choices each.
 std::vector<Row> large_schedule() {
@@ -96,7 +85,7 @@ double thread_ns() {
 }  // namespace
 
 TEST_CASE("noise of acceptance and of requests around a switch point does not make it flap") {
-  const Table table = table_of(kRows);
+  const Table table = table_of(kGuardRows);
   constexpr int kSteps = 4000;
   for (const double right : {0.2, 0.45, 0.6, 0.75}) {
     for (const auto& [low, high] : {std::pair{8, 9}, std::pair{1, 2}, std::pair{6, 11}}) {
@@ -131,7 +120,7 @@ TEST_CASE("a choice that a cell lacks is left for a smaller one, not for a large
 }
 
 TEST_CASE("slots of an engine's guard are guards of their own") {
-  const Table table = table_of(kRows);
+  const Table table = table_of(kGuardRows);
   EngineGuard engine(table, 2);
   Guard alone(table);
   for (int step = 0; step < 300; ++step) {
