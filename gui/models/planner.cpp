@@ -3,6 +3,7 @@
 #include <QFileInfo>
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
@@ -40,6 +41,11 @@ std::string exported(const PlanTable& table, const std::string& format) {
     return engine::exported_table(table, format);
   }
   return engine::deployment_file(table, *serving, {.precision = table.classes.front()});
+}
+
+auto machine_in(const PlanRequest& request) {
+  return std::tuple(request.hardware ? request.hardware->key : std::string(), request.hardware_file,
+                    request.bandwidth);
 }
 
 bool can_be_planned(const ContextBucket& range) {
@@ -283,10 +289,12 @@ void Planner::fail(const QString& sentence) {
   const bool is_other =
       plan_ && (plan_->basis->scope != request_.scope ||
                 (!request_.model.empty() && plan_->basis->model != request_.model));
-  // Prompts and joules are of one machine: another one is refused with them.
-  const bool is_of_one_machine = plan_ && (!plan_->basis->scope.prefill.empty() ||
-                                           plan_->basis->scope.objective == Objective::kEnergy);
-  if (is_other || is_of_one_machine) {
+  // Prompts and joules are of one machine: another one is refused with them. Of the planned one a
+  // failure is no refusal, and would be met again.
+  const bool is_refused_machine =
+      plan_ && machine_in(request_) != machine_in(planned_) &&
+      (!plan_->basis->scope.prefill.empty() || plan_->basis->scope.objective == Objective::kEnergy);
+  if (is_other || is_refused_machine) {
     if (!turned_) {
       request_ = planned_;
       request_.model = plan_->basis->model;

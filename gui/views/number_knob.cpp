@@ -26,6 +26,9 @@ QString NumberKnob::refusal(const QString& text) const {
   if (!is_number || !std::isfinite(number)) {
     return tr("“%1” is no number: %2 stays %3").arg(text.trimmed(), what_, current());
   }
+  if (!specialValueText().isEmpty() && number == minimum()) {
+    return {};  // what that text stands for
+  }
   const double low = specialValueText().isEmpty() ? minimum() : minimum() + singleStep();
   if (number < low || number > maximum()) {
     return tr("%1 is from %2 to %3%4, not %5: it stays %6")

@@ -175,6 +175,39 @@ class ObjectiveTest : public QObject {
     QVERIFY(planned() && table().aims.ttft_ms == bound && knobs().first().value() == bound);
   }
 
+  // Prompts are of one machine: another one is refused, and the plan stays.
+  void anotherMachineIsRefusedWithPrompts() {
+    type_bound(knobs().first(), 0.0);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !table().aims.ttft_ms && table().aims.prompts, kWaitMs);
+    QSignalSpy said(&page(), &PlannerPage::said);
+    planner().setBandwidth(4.0);
+    QTRY_VERIFY_WITH_TIMEOUT(!said.empty() && planned(), kWaitMs);
+    QVERIFY2(said.back()[0].toString().contains("--prefill holds prompts read on"),
+             qPrintable(said.back()[0].toString()));
+    QVERIFY(!planner().bandwidth() && !planner().plan()->isTurned());
+  }
+
+  // A file of prompts that goes is said when it is read again, and the plan stays.
+  void promptsThatVanishAreSaidAndThePlanStays() {
+    const QString copy = folder_.filePath("prompts.json");
+    QVERIFY(QFile::copy(prompts(), copy));
+    knobs().setPrompts(copy);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().scope().prefill == copy.toStdString(), kWaitMs);
+    QVERIFY(QFile::remove(copy));
+    QSignalSpy said(&page(), &PlannerPage::said);
+    PlanScope scope = planner().scope();
+    scope.concurrency = "1,4";
+    planner().setScope(scope);
+    QTRY_VERIFY_WITH_TIMEOUT(!said.empty() && planned(), kWaitMs);
+    QTest::qWait(300);
+    QCOMPARE(said.size(), 1);
+    QVERIFY2(said[0][0].toString().contains("prompts.json"), qPrintable(said[0][0].toString()));
+    QCOMPARE(planner().scope().concurrency, std::string("1,8"));
+    QVERIFY(table().aims.prompts);
+    window_->findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().scope() == PlanScope(), kWaitMs);
+  }
+
   void joulesWantSampledPower() {
     act("plan.tokens");
     QTRY_VERIFY_WITH_TIMEOUT(planned() && !table().aims.ttft_ms, kWaitMs);
