@@ -186,16 +186,13 @@ std::string batch_text(const FittedModel& fit, AttentionKind target) {
   std::snprintf(
       text, sizeof text,
       "Steps of several requests are as %lld measured ones of this engine, %s: 90 %% of those "
-      "whose "
-      "number of requests the fit had not seen lay within %.1f %%; beyond %lld requests or %lld "
-      "nodes in all a standard error of %.2f in log comes on top for each doubling (an "
-      "assumption); "
-      "those of %sReSA, SpecAttn and an indexer were not measured, stay as of recorded steps and "
-      "gain "
-      "too much beside plain decoding that was. Groups of queries had %.2f of their neighbours' "
-      "blocks in common there, or more: of tuples whose groups share otherwise a standard error "
-      "comes on top that grows with the requests, widest where nobody measured what they share (an "
-      "assumption)",
+      "whose number of requests the fit had not seen lay within %.1f %%; beyond %lld requests or "
+      "%lld nodes in all a standard error of %.2f in log comes on top for each doubling (an "
+      "assumption); those of %sReSA, SpecAttn and an indexer were not measured, stay as of "
+      "recorded steps and gain too much beside plain decoding that was. Groups of queries had "
+      "%.2f of their neighbours' blocks in common there, or more: of tuples whose groups share "
+      "otherwise a standard error comes on top that grows with the requests, widest where nobody "
+      "measured what they share (an assumption)",
       static_cast<long long>(batch.points),
       batch.launch == LaunchMode::kGraph ? "recorded" : "as its sessions run them",
       100.0 * std::expm1(batch.log_latency), static_cast<long long>(batch.most_requests),

@@ -115,8 +115,8 @@ std::string trtllm_settings(const DeploymentFacts& facts) {
 std::string trtllm_caution(const DeploymentFacts& facts) {
   const std::string batches = facts.batch_limit
                                   ? "Above max_concurrency requests it does not draft (some "
-                                    "versions of 2026 go on with one "
-                                    "token); draft_len_schedule would exclude that setting. "
+                                    "versions of 2026 go on with one token); draft_len_schedule "
+                                    "would exclude that setting. "
                                   : "";
   return facts.draft.width == 1
              ? batches
