@@ -113,6 +113,7 @@ class PlannerFlowTest : public QObject {
   void whichTupleForMyGpu() {
     UiWatch watch;
     QVERIFY(open(*window_, folder_.filePath("h100.db")));
+    QTest::qWait(20);  // a person turns to the page after it is there
     QVERIFY(window_->showPage("planner"));
     QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
     page().maxLoss().setFocus();
@@ -123,8 +124,10 @@ class PlannerFlowTest : public QObject {
       QTest::qWait(20);
     }
     QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->isTurned(), kWaitMs);
-    QTest::keyClick(&page().grid(), Qt::Key_Down);
-    QTest::keyClick(&page().grid(), Qt::Key_Right);
+    for (const Qt::Key key : {Qt::Key_Down, Qt::Key_Right}) {  // one after the other, as people do
+      QTest::keyClick(&page().grid(), key);
+      QTest::qWait(20);
+    }
     QTableView* table = page().findChild<QTableView*>("entries");
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
                       table->visualRect(table->model()->index(1, 2)).center());
@@ -135,6 +138,7 @@ class PlannerFlowTest : public QObject {
     keep_picture(*window_, "planner");
     watch.begin();
     choose(page().beside(0), "h200-sxm");
+    QTest::qWait(20);
     QTRY_VERIFY_WITH_TIMEOUT(compared(2), kWaitMs);
     QAction* const dark = window_->findChild<QAction*>("view.dark");
     for (int turn = 0; turn < 2; ++turn) {
