@@ -82,7 +82,8 @@ const Format& format_named(const std::string& name) {
       "unknown format '" + name + "': the formats are csv, sglang, vllm, trtllm, profile, sequoia");
 }
 
-// A name goes into the database as it is: one line of UTF-8.
+// A name goes into the database as it is, and is asked for as it is: one line of UTF-8 without
+// spaces around it, which nobody sees.
 void check_name(const char* option, const std::string& text) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   bool readable = std::none_of(text.begin(), text.end(), is_control);
@@ -91,9 +92,11 @@ void check_name(const char* option, const std::string& text) {
   } catch (const json::exception&) {
     readable = false;
   }
-  if (!readable || text.empty() || text.size() > kMaxNameBytes) {
+  if (!readable || text.empty() || text.size() > kMaxNameBytes || text.front() == ' ' ||
+      text.back() == ' ') {
     throw Error(ExitCode::kUsage, std::string(option) + " takes a name, one line of 1 to " +
-                                      std::to_string(kMaxNameBytes) + " bytes of UTF-8");
+                                      std::to_string(kMaxNameBytes) +
+                                      " bytes of UTF-8 without spaces around it");
   }
 }
 

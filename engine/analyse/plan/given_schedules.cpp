@@ -7,6 +7,14 @@
 #include "model/words/error.h"
 
 namespace versieve::engine {
+namespace {
+
+bool refreshes_everywhere(const std::string& schedule, const LlmShape& target) {
+  return schedule == "F*" ||
+         schedule == std::string(static_cast<std::size_t>(target.layers), 'F');
+}
+
+}  // namespace
 
 std::vector<std::string> planned_schedules(const std::vector<std::string>& given,
                                            const LlmShape& target) {
@@ -17,6 +25,9 @@ std::vector<std::string> planned_schedules(const std::vector<std::string>& given
   for (const std::string& one : given) {
     const bool is_file = one.find_first_not_of("FR()*") != std::string::npos;
     const std::string schedule = is_file ? read_schedule(one) : one;
+    if (refreshes_everywhere(schedule, target)) {  // which every plan has
+      continue;
+    }
     const std::string reason =
         illegal_because(Strategy::parse("nsa/ar/bfs/c1/" + schedule), target);
     if (!reason.empty()) {

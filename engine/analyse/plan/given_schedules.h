@@ -9,7 +9,8 @@
 
 namespace versieve::engine {
 
-// F*, and in the place of the usual patterns those that are given; of none the usual. Throws
+// F*, and in the place of the usual patterns those that are given (F* alone: nothing that reuses);
+// of none the usual. Throws
 // Error(kUsage) for one that the target cannot run, Error(kBadInput) for a file that is none.
 std::vector<std::string> planned_schedules(const std::vector<std::string>& given,
                                            const LlmShape& target);

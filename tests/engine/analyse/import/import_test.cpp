@@ -98,9 +98,14 @@ TEST_CASE("requests that cannot be are usage, files without rows are bad input")
   wrong = log;
   wrong.model = "\xFF";
   check(wrong, ExitCode::kUsage, "--model takes a name");
+  for (const char* name : {"", " ", " chat", "chat "}) {
+    wrong = log;
+    wrong.regime = name;
+    check(wrong, ExitCode::kUsage, "--regime takes a name");
+  }
   wrong = log;
-  wrong.regime = "";
-  check(wrong, ExitCode::kUsage, "--regime takes a name");
+  wrong.model = " ";
+  check(wrong, ExitCode::kUsage, "without spaces around it");
   wrong = files.request("page", "vllm", "vllm:spec_decode_num_drafts 1\n");
   check(wrong, ExitCode::kUsage, "--context does");
   wrong.context_len = 0;
