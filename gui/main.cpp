@@ -9,6 +9,7 @@
 #include <QTimer>
 #include <clocale>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -180,6 +181,18 @@ QString display_missing_because(bool for_picture, int argc, char** argv) {
   return reason;
 }
 
+// What a picture's window cannot have without a display is nothing to tell.
+void leave_out_missing_display(QtMsgType type, const QMessageLogContext&, const QString& text) {
+  if (text.startsWith("This plugin does not support") ||
+      text.startsWith("QStandardPaths: XDG_RUNTIME_DIR not set")) {
+    return;
+  }
+  std::fprintf(stderr, "%s\n", qPrintable(text));
+  if (type == QtFatalMsg) {
+    std::abort();
+  }
+}
+
 // Qt's application object takes on the user's locale. Numbers are written with points everywhere:
 // in files they must be, and a window that mixes marks reads as two numbers. Letters are compared
 // as ASCII has them: a Turkish I has no i, and "NVIDIA" would be another name.
@@ -317,6 +330,9 @@ int main(int argc, char** argv) {
   const QString no_display = display_missing_because(line.has(line.screenshot), argc, argv);
   if (!no_display.isEmpty()) {
     return exit_with(ExitCode::kEnvironment, no_display);
+  }
+  if (line.has(line.screenshot)) {
+    qInstallMessageHandler(leave_out_missing_display);
   }
   QApplication application(argc, argv);
   QApplication::setApplicationName("versieve-gui");

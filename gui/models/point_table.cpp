@@ -7,17 +7,13 @@
 
 #include "gui/models/comparison.h"
 #include "gui/models/numbers.h"
-#include "gui/models/plain_words.h"
+#include "gui/models/point_cells.h"
 #include "gui/models/point_column.h"
 
 namespace versieve::gui {
 namespace {
 
 constexpr std::size_t kSortedAtOnce = 50'000;  // points, in a moment
-
-const PointColumn& column_at(int column) {
-  return point_columns()[static_cast<std::size_t>(column)];
-}
 
 // Within the text: the style's own arrow would lie over right-aligned titles.
 QString sort_sign(Qt::SortOrder order) {
@@ -110,47 +106,15 @@ QVariant PointTable::data(const QModelIndex& index, int role) const {
   if (index.column() == ratioColumn()) {
     return ratio(index.row(), role);
   }
-  const PointColumn& column = column_at(index.column());
-  const Snapshot& snapshot = *document_.snapshot();
-  const db::PointOverview& point =
-      snapshot.overview.points[static_cast<std::size_t>(pointAt(index.row()))];
-  const bool is_strategy = index.column() == column_index("strategy");
-  if (role == Qt::DisplayRole) {
-    return is_strategy ? compact(column.text(snapshot, point)) : column.text(snapshot, point);
-  }
-  if (is_strategy && (role == kCopyRole || role == Qt::ToolTipRole)) {
-    return column.text(snapshot, point);
-  }
-  if (role == Qt::TextAlignmentRole) {
-    return QVariant::fromValue(
-        Qt::AlignVCenter | (column.kind == ColumnKind::kNumber ? Qt::AlignRight : Qt::AlignLeft));
-  }
-  return {};
+  return point_cell(*document_.snapshot(), pointAt(index.row()), index.column(), role);
 }
 
 QVariant PointTable::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation == Qt::Vertical) {
     return {};
   }
-  if (section == ratioColumn()) {
-    return ratio_header(role, section == sort_column_ ? sort_sign(sort_order_) : QString());
-  }
-  const PointColumn& column = column_at(section);
-  // What L counts depends on the workload; the tool tip says it.
-  const QString unit = *column.unit == '\0' || column.counts_tokens
-                           ? QString()
-                           : ", " + QString::fromUtf8(column.unit);
-  switch (role) {
-    case Qt::DisplayRole:
-      return QString(column.title) + unit + (section == sort_column_ ? sort_sign(sort_order_) : "");
-    case Qt::ToolTipRole:
-      return QString(column.meaning) + "\nIn the filter: " + column.key;
-    case Qt::TextAlignmentRole:
-      return QVariant::fromValue(
-          Qt::AlignVCenter | (column.kind == ColumnKind::kNumber ? Qt::AlignRight : Qt::AlignLeft));
-    default:
-      return {};
-  }
+  const QString sign = section == sort_column_ ? sort_sign(sort_order_) : QString();
+  return section == ratioColumn() ? ratio_header(role, sign) : point_header(section, role, sign);
 }
 
 void PointTable::sort(int column, Qt::SortOrder order) {

@@ -5,6 +5,7 @@
 #include <QPushButton>
 #include <QStackedWidget>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "gui/views/text.h"
 
@@ -59,7 +60,7 @@ void FitWait::say(const QString& text) {
   const std::optional<double> share = planner_.share();
   message_->setText(text);
   for (QLabel* label : {message_, advice_}) {  // no layout asks a centred text for its height
-    label->setFixedHeight(label->heightForWidth(kTextWidth));
+    label->setFixedHeight(std::max(0, label->heightForWidth(kTextWidth)));  // -1 of no text
   }
   advice_->setVisible(!planner_.isBusy() && !planner_.plan() && !planner_.sentence().isEmpty() &&
                       !planner_.wasEnded());

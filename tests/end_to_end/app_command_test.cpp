@@ -32,6 +32,7 @@ std::string picture(const std::string& environment, const std::string& page) {
                                         " --size 1280x860 --screenshot " + file + " " + kDatabase);
   CAPTURE(environment, result.err);
   REQUIRE(result.code == 0);
+  CHECK(result.err.empty());
   return text_of_file(file);
 }
 

@@ -7,11 +7,13 @@
 #include <QPlainTextEdit>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
 #include <memory>
 
+#include "gui/models/point_column.h"
 #include "gui/pages/measure/measure_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/theme.h"
@@ -49,8 +51,22 @@ class MeasurePageTest : public QObject {
     return path;
   }
 
+  // The first row's cell under the title that begins so.
+  static QModelIndex header_with(const QTableView& table, const QString& title) {
+    const QAbstractItemModel& model = *table.model();
+    for (int column = 0; column < model.columnCount(); ++column) {
+      if (model.headerData(column, Qt::Horizontal).toString().startsWith(title)) {
+        return model.index(0, column);
+      }
+    }
+    return {};
+  }
+
  private Q_SLOTS:
-  void initTestCase() { theme::apply(*qApp); }
+  void initTestCase() {
+    theme::apply(*qApp);
+    QVERIFY(QDir::setCurrent(folder_.path()));  // names in pictures are short, then
+  }
 
   void init() {
     window_ = std::make_unique<Window>();
@@ -113,6 +129,19 @@ class MeasurePageTest : public QObject {
     QTest::mouseClick(&page().startButton(), Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(!page().run().isRunning(), kWaitMs);
     QVERIFY(page().run().commandLine().endsWith("--resume"));
+    // Its own page shows them, too, newest first: of the two layers the one measured last.
+    QVERIFY(page().stored().isVisible());
+    QTRY_COMPARE_WITH_TIMEOUT(page().stored().model()->rowCount(), 2, kWaitMs);
+    const Snapshot& snapshot = *window_->document().snapshot();
+    const QModelIndex time = header_with(page().stored(), "Median time");
+    QVERIFY(time.isValid());
+    QCOMPARE(time.data().toString(),
+             point_columns()[static_cast<std::size_t>(column_index("time"))].text(
+                 snapshot, snapshot.overview.points.back()));
+    window_->document().setFilter("L<1");  // hides nothing of what was measured
+    QTRY_COMPARE_WITH_TIMEOUT(window_->pointsPage().points().rowCount(), 0, kWaitMs);
+    QCOMPARE(page().stored().model()->rowCount(), 2);
+    window_->document().setFilter({});
     QTRY_COMPARE_WITH_TIMEOUT(window_->pointsPage().points().rowCount(), 2, kWaitMs);
   }
 
@@ -134,7 +163,7 @@ class MeasurePageTest : public QObject {
   // With the real command: a sweep of many points is cancelled in its midst. What it had stored
   // stays, the file is whole, and starting again measures the others alone.
   void aCancelledSweepKeepsItsPointsAndGoesOn() {
-    QFile sweep(folder_.filePath("many.json"));
+    QFile sweep("many.json");
     QVERIFY(sweep.open(QIODevice::WriteOnly));
     sweep.write(R"({"name": "many", "grids": [
         {"workload": "attention", "model": "nsa-1b",
@@ -142,7 +171,7 @@ class MeasurePageTest : public QObject {
          "group": ["c1", "c8e"], "layer": ["refresh", "reuse"], "overlap": [0.5, 0.8]}]})");
     sweep.close();
     constexpr int kAll = 6 * 2 * 2 * 2 * 2;
-    const QString path = folder_.filePath("cancelled.db");
+    const QString path = "cancelled.db";
     page().job().setCurrentIndex(1);
     page().addSweep(sweep.fileName());
     page().machine().setCurrentIndex(
@@ -151,6 +180,10 @@ class MeasurePageTest : public QObject {
     QTest::mouseClick(&page().startButton(), Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(page().bar().value() >= 2 || !page().run().isRunning(), kWaitMs);
     QVERIFY2(page().run().isRunning(), "it was over before it could be cancelled");
+    QTRY_VERIFY_WITH_TIMEOUT(page().stored().model()->rowCount() >= 5 || !page().run().isRunning(),
+                             kWaitMs);
+    QVERIFY(page().stored().isVisible());
+    keep_picture(*window_, "measure");
     QTest::mouseClick(&page().cancelButton(), Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(!page().run().isRunning(), kWaitMs);
     QVERIFY2(page().told().text().startsWith("Cancelled after"), qPrintable(page().told().text()));
@@ -208,7 +241,6 @@ class MeasurePageTest : public QObject {
       }
       QVERIFY(page().said().height() >= 200);
     }
-    keep_picture(*window_, "measure");
   }
 };
 

@@ -11,13 +11,19 @@
 #include <QProgressBar>
 #include <QPushButton>
 #include <QScrollBar>
+#include <QSplitter>
+#include <QTableView>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "engine/measure/sweep/sweep.h"
 #include "gui/models/command_words.h"
+#include "gui/models/newest_points.h"
+#include "gui/models/numbers.h"
 #include "gui/views/choice.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/flow_row.h"
+#include "gui/views/table.h"
 #include "gui/views/text.h"
 #include "model/words/hardware.h"
 
@@ -25,6 +31,7 @@ namespace versieve::gui {
 namespace {
 
 constexpr int kPathPixels = 240;
+constexpr int kCellPadding = 14;
 
 // A label, and what it names, which are shown and hidden together.
 QWidget* named(const QString& name, std::initializer_list<QWidget*> parts) {
@@ -53,7 +60,9 @@ MeasurePage::MeasurePage(Document& document, QWidget* parent)
       bar_(new QProgressBar),
       told_(new QLabel),
       command_(new ElidedText(1)),
-      said_(new QPlainTextEdit) {
+      said_(new QPlainTextEdit),
+      stored_title_(quiet_label({})),
+      stored_(new QTableView) {
   told_->setObjectName("measureTold");
   told_->setWordWrap(true);
   bar_->setObjectName("measureBar");
@@ -63,17 +72,13 @@ MeasurePage::MeasurePage(Document& document, QWidget* parent)
   said_->setReadOnly(true);
   said_->setTabChangesFocus(true);
   said_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
-  said_->setPlaceholderText(
-      tr("Nothing was started yet. Doctor says what this machine has; a sweep measures into a "
-         "database; a fit prints the cost model's parameters and errors. A sweep that runs "
-         "elsewhere is watched by opening its database: File, Read again by itself."));
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_choices());
   layout->addWidget(command_);
   layout->addWidget(bar_);
   layout->addWidget(told_);
-  layout->addWidget(said_, 1);
+  layout->addWidget(make_answer(), 1);
   connect(run_, &CommandRun::changed, this, &MeasurePage::show_run);
   connect(run_, &CommandRun::finished, this, [this] {
     follow();
@@ -83,9 +88,11 @@ MeasurePage::MeasurePage(Document& document, QWidget* parent)
     if (database_->text().isEmpty()) {
       database_->setText(document_.snapshot()->path);
     }
+    show_stored();
   });
   show_choices();
   show_run();
+  show_stored();
 }
 
 QWidget* MeasurePage::make_choices() {
@@ -129,6 +136,52 @@ QWidget* MeasurePage::make_choices() {
   choices->addWidget(start_);
   choices->addWidget(cancel_);
   return row;
+}
+
+// What the job says, and of a sweep what it has stored.
+QWidget* MeasurePage::make_answer() {
+  NewestPoints* points = new NewestPoints(document_, this);
+  style_table(*stored_);
+  stored_->setObjectName("measureStored");
+  stored_->setAccessibleName(tr("What the sweep has stored"));
+  stored_->setModel(points);
+  for (int column = 0; column < points->columnCount(); ++column) {
+    const int title = fontMetrics().horizontalAdvance(
+        points->headerData(column, Qt::Horizontal, Qt::DisplayRole).toString());
+    const int text = fontMetrics().averageCharWidth() * NewestPoints::columnWidth(column);
+    stored_->setColumnWidth(column, std::max(title, text) + kCellPadding);
+  }
+  stored_title_->setObjectName("measureStoredTitle");
+  QWidget* below = new QWidget;
+  QVBoxLayout* column = new QVBoxLayout(below);
+  column->setContentsMargins(0, 6, 0, 0);
+  column->addWidget(stored_title_);
+  column->addWidget(stored_, 1);
+  QSplitter* both = new QSplitter(Qt::Vertical);
+  both->setChildrenCollapsible(false);
+  both->addWidget(said_);
+  both->addWidget(below);
+  both->setStretchFactor(0, 1);
+  both->setStretchFactor(1, 2);
+  return both;
+}
+
+// Of a sweep into the file that is open; else nothing was stored by it that could be shown.
+void MeasurePage::show_stored() {
+  const SnapshotPtr snapshot = document_.snapshot();
+  const bool is_there =
+      !sweeps_into_.isEmpty() && snapshot && QFileInfo(snapshot->path) == QFileInfo(sweeps_into_);
+  stored_->parentWidget()->setVisible(is_there);
+  if (!is_there) {
+    return;
+  }
+  const int all = static_cast<int>(snapshot->overview.points.size());
+  stored_title_->setText(all > NewestPoints::kMost
+                             ? tr("The newest %1 of the %2 points in the database")
+                                   .arg(NewestPoints::kMost)
+                                   .arg(fixed(all, 0))
+                         : all == 1 ? tr("One point in the database")
+                                    : tr("%1 points in the database, newest first").arg(all));
 }
 
 MeasurePage::Kind MeasurePage::kind() const {
@@ -200,6 +253,8 @@ void MeasurePage::begin() {
   }
   is_followed_ = false;
   written_ = kind() == kSweep ? database_->text() : QString();
+  sweeps_into_ = written_;
+  show_stored();
   run_->start(arguments());
 }
 
@@ -233,6 +288,13 @@ void MeasurePage::show_run() {
     text += tr(", %1 failed").arg(at->failed);
   }
   told_->setText(text);
+  said_->setPlaceholderText(
+      run_->isRunning() ? tr("It has said nothing yet but how far it is.")
+      : !run_->outcome().isEmpty()
+          ? tr("It said nothing.")
+          : tr("Nothing was started yet. Doctor says what this machine has; a sweep measures into "
+               "a database; a fit prints the cost model's parameters and errors. A sweep that runs "
+               "elsewhere is watched by opening its database: File, Read again by itself."));
   if (said_->toPlainText() != run_->said().trimmed()) {
     said_->setPlainText(run_->said().trimmed());
     said_->verticalScrollBar()->setValue(0);

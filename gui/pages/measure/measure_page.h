@@ -16,6 +16,7 @@ class QLineEdit;
 class QPlainTextEdit;
 class QProgressBar;
 class QPushButton;
+class QTableView;
 
 namespace versieve::gui {
 
@@ -36,6 +37,7 @@ class MeasurePage : public QWidget {
   QProgressBar& bar() { return *bar_; }
   QLabel& told() { return *told_; }
   QPlainTextEdit& said() { return *said_; }
+  QTableView& stored() { return *stored_; }
   // Takes the sweep of a file for choice; it is the chosen one then.
   void addSweep(const QString& path);
 
@@ -50,6 +52,8 @@ class MeasurePage : public QWidget {
   void choose_sweep();
   void show_choices();
   void show_run();
+  void show_stored();
+  QWidget* make_answer();
   void begin();
   void follow();
   Kind kind() const;
@@ -68,7 +72,10 @@ class MeasurePage : public QWidget {
   QLabel* told_;
   ElidedText* command_;
   QPlainTextEdit* said_;
-  QString written_;  // the database of the sweep that runs
+  QLabel* stored_title_;
+  QTableView* stored_;   // what the sweep has stored, newest first
+  QString written_;      // the database of the sweep that runs
+  QString sweeps_into_;  // that of the last one
   bool is_followed_ = false;
 };
 

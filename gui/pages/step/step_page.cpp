@@ -22,7 +22,8 @@ namespace versieve::gui {
 namespace {
 
 constexpr int kSaidLines = 2;
-constexpr int kChars = 30;  // of a choice
+constexpr int kChars = 25, kManyChars = 36;  // of a choice, in a narrow window and a wide one
+constexpr int kWide = 1200;
 // Of hundreds of thousands of steps the others are chosen where points are selected.
 constexpr int kMostListed = 1000;
 
@@ -105,6 +106,13 @@ StepPage::StepPage(Document& document, QWidget* parent)
   connect(reader_, &StepReader::changed, this, &StepPage::show_view);
   connect(&document, &Document::selectionChanged, this, &StepPage::follow);
   show_view();
+}
+
+void StepPage::resizeEvent(QResizeEvent* event) {
+  for (QComboBox* box : {first_, second_}) {
+    box->setMinimumContentsLength(width() < kWide ? kChars : kManyChars);
+  }
+  QWidget::resizeEvent(event);
 }
 
 QTabWidget* StepPage::make_parts() {
