@@ -16,8 +16,15 @@ constexpr double kTitleRoom = 24;
 constexpr double kLeastRow = 13, kMostRow = 24;
 constexpr double kNames = 128, kFigures = 250;  // their columns, left and right of the bars
 
+// One unit in all rows: their decimal marks stand under each other.
+QString us_text(double us) {
+  return fixed(us, 2) + QString::fromUtf8(" µs");
+}
+
 QString signed_us(double us) {
-  return (us < 0.0 ? QString(QChar(0x2212)) : QString("+")) + nanoseconds(1e3 * std::fabs(us));
+  const QString size = us_text(std::fabs(us));
+  const bool is_nothing = size == us_text(0.0);
+  return (is_nothing ? QString() : us < 0.0 ? QString(QChar(0x2212)) : QString("+")) + size;
 }
 
 }  // namespace
@@ -81,16 +88,16 @@ QRectF PhaseBars::rowRect(int row) const {
 QString PhaseBars::row_text(const Row& row) const {
   if (is_pair()) {
     return tr("%1: %2 in %3, beside it %4 in %5: %6")
-        .arg(row.name, nanoseconds(1e3 * row.us))
+        .arg(row.name, us_text(row.us))
         .arg(row.launches)
-        .arg(nanoseconds(1e3 * row.second_us))
+        .arg(us_text(row.second_us))
         .arg(row.second_launches)
         .arg(signed_us(row.second_us - row.us));
   }
   return tr("%1: %2 in %3%4")
-      .arg(row.name, nanoseconds(1e3 * row.us))
+      .arg(row.name, us_text(row.us))
       .arg(row.launches)
-      .arg(row.priced_us ? tr(", priced %1").arg(nanoseconds(1e3 * *row.priced_us)) : QString());
+      .arg(row.priced_us ? tr(", priced %1").arg(us_text(*row.priced_us)) : QString());
 }
 
 void PhaseBars::draw_row(QPainter& painter, int row, double most_us) const {
@@ -123,13 +130,13 @@ void PhaseBars::draw_row(QPainter& painter, int row, double most_us) const {
                      Qt::AlignRight | Qt::AlignVCenter, text);
   };
   painter.setPen(theme::colors().quiet_ink);
-  cell(0.0, 0.34, nanoseconds(1e3 * it.us));
+  cell(0.0, 0.34, us_text(it.us));
   if (is_pair()) {
-    cell(0.34, 0.32, nanoseconds(1e3 * it.second_us));
+    cell(0.34, 0.32, us_text(it.second_us));
     painter.setPen(theme::colors().ink);
     cell(0.66, 0.32, signed_us(it.second_us - it.us));
   } else {
-    cell(0.34, 0.32, it.priced_us ? nanoseconds(1e3 * *it.priced_us) : QString(QChar(kAbsent)));
+    cell(0.34, 0.32, it.priced_us ? us_text(*it.priced_us) : QString(QChar(kAbsent)));
     cell(0.66, 0.32, QString::number(it.launches));
   }
 }
