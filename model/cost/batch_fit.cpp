@@ -60,9 +60,17 @@ double BatchFit::width_of(std::int64_t requests) const {
   return widths.empty() ? log_latency : std::max(below, above);
 }
 
-void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const StepShape& s,
-                 StepWork& work) {
+void apply_batch_kinds(const ResidualField& kinds, const StepShape& s, StepWork& work) {
   const Regime regime = batch_regime(s);
+  for (std::size_t i = 0; i < work.count; ++i) {
+    LaunchWork& launch = work.work[i];
+    if (is_batch_kind(launch.kind)) {
+      launch.time_factor *= std::exp(kinds.at(batch_kind_regime(regime, launch.kind)));
+    }
+  }
+}
+
+void apply_batch_terms(const BatchTerms& terms, const StepShape& s, StepWork& work) {
   const bool dense = s.target.attention == AttentionKind::kDense;
   double launches = 0.0;
   for (std::size_t i = 0; i < work.count; ++i) {
@@ -72,9 +80,6 @@ void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const Step
     if (launch.layer != LayerKind::kNone) {
       launch.time_factor *=
           value(terms, dense ? BatchTerm::kDenseAttention : BatchTerm::kAttention);
-    }
-    if (is_batch_kind(launch.kind)) {
-      launch.time_factor *= std::exp(kinds.at(batch_kind_regime(regime, launch.kind)));
     }
     launches += launch.is_phase ? 0.0 : launch.launches;
   }
@@ -86,6 +91,12 @@ void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const Step
                  requests * value(terms, BatchTerm::kRequest);
   work.host_trips = 0.0;  // they are in host_us
   work.led_by_host = false;
+}
+
+void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const StepShape& s,
+                 StepWork& work) {
+  apply_batch_kinds(kinds, s, work);
+  apply_batch_terms(terms, s, work);
 }
 
 bool is_batch_kind(LaunchKind kind) {

@@ -83,6 +83,9 @@ struct BatchFit {
 // before.
 void apply_batch(const BatchTerms& terms, const ResidualField& kinds, const StepShape& shape,
                  StepWork& work);
+// Its two halves, of which the field's depends on no term.
+void apply_batch_kinds(const ResidualField& kinds, const StepShape& shape, StepWork& work);
+void apply_batch_terms(const BatchTerms& terms, const StepShape& shape, StepWork& work);
 Regime batch_regime(const StepShape& shape);
 // The same of one kind of launch in it: attention, products.
 Regime batch_kind_regime(const Regime& step, LaunchKind kind);

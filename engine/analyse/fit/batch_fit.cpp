@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "engine/analyse/fit/batch_points.h"
 #include "engine/analyse/fit/cost_search.h"
@@ -34,6 +35,19 @@ struct BatchModel {
 StepWork work_of(const BatchPoint& p, const BatchTimes& times) {
   StepWork work = p.work;
   apply_batch(times.terms, times.kinds, p.point.shape, work);
+  return work;
+}
+
+// With the field of kinds, without the terms: what a search begins each of its tries with.
+StepWork kinds_of(const BatchPoint& p, const ResidualField& kinds) {
+  StepWork work = p.work;
+  apply_batch_kinds(kinds, p.point.shape, work);
+  return work;
+}
+
+StepWork with_terms(const StepWork& kinds, const BatchPoint& p, const BatchTerms& terms) {
+  StepWork work = kinds;
+  apply_batch_terms(terms, p.point.shape, work);
   return work;
 }
 
@@ -107,37 +121,40 @@ class BatchSearch {
     out.prior_mean = out.start;
     out.prior_sd = Eigen::VectorXd::Constant(n, kPriorSd);
     out.max_iterations = kIterations;
+    std::vector<StepWork> works;
     for (std::size_t i = 0; i < points_.size(); ++i) {
-      visit(stage, *points_[i], start, [&](double) { out.cluster.push_back(static_cast<int>(i)); });
+      works.push_back(kinds_of(*points_[i], start.kinds));
+      visit(stage, *points_[i], with_terms(works[i], *points_[i], start.terms),
+            [&](double) { out.cluster.push_back(static_cast<int>(i)); });
     }
-    out.residuals = [this, stage, moved, start](const Eigen::VectorXd& x,
-                                                Eigen::VectorXd& residuals) {
-      BatchTimes times = start;
+    out.residuals = [this, stage, moved, terms = start.terms, works = std::move(works)](
+                        const Eigen::VectorXd& x, Eigen::VectorXd& residuals) {
+      BatchTerms tried = terms;
       for (std::size_t i = 0; i < moved.size(); ++i) {
-        times.terms[moved[i]] = std::exp(x[static_cast<Eigen::Index>(i)]);
+        tried[moved[i]] = std::exp(x[static_cast<Eigen::Index>(i)]);
       }
       Eigen::Index next = 0;
-      for (const BatchPoint* point : points_) {
-        visit(stage, *point, times, [&](double residual) { residuals[next++] = residual; });
+      for (std::size_t i = 0; i < points_.size(); ++i) {
+        visit(stage, *points_[i], with_terms(works[i], *points_[i], tried),
+              [&](double residual) { residuals[next++] = residual; });
       }
     };
     return out;
   }
 
   template <class Put>
-  void visit(BatchStage stage, const BatchPoint& p, const BatchTimes& times, const Put& put) const {
+  void visit(BatchStage stage, const BatchPoint& p, const StepWork& work, const Put& put) const {
     if (stage == BatchStage::kDevice) {
-      visit_kinds(p, times, [&](LaunchKind, double residual) { put(residual); });
+      visit_kinds(p, work, [&](LaunchKind, double residual) { put(residual); });
     } else if (p.point.time_us) {
-      put(std::log(cost_of(work_of(p, times), hardware_, parameters_, p.point.conditions).time_us /
+      put(std::log(cost_of(work, hardware_, parameters_, p.point.conditions).time_us /
                    *p.point.time_us));
     }
   }
 
   // Log of predicted over traced time of products and of attention.
   template <class Put>
-  void visit_kinds(const BatchPoint& p, const BatchTimes& times, const Put& put) const {
-    const StepWork work = work_of(p, times);
+  void visit_kinds(const BatchPoint& p, const StepWork& work, const Put& put) const {
     const KindCosts kinds =
         cost_by_kind(work, hardware_, parameters_, conditions_of(work, p.point.conditions));
     for (const RangeObservation& range : p.point.ranges) {
@@ -151,7 +168,7 @@ class BatchSearch {
   void add_kinds(BatchModel& model) const {
     std::vector<Residual> residuals;
     for (const BatchPoint* p : points_) {
-      visit_kinds(*p, model.times, [&](LaunchKind kind, double residual) {
+      visit_kinds(*p, work_of(*p, model.times), [&](LaunchKind kind, double residual) {
         residuals.push_back({batch_kind_regime(p->regime, kind), -residual});
       });
     }
