@@ -5,6 +5,7 @@
 #include <QAbstractItemModelTester>
 #include <QFile>
 #include <QSignalSpy>
+#include <QStatusBar>
 #include <QTableView>
 #include <QTemporaryDir>
 
@@ -78,6 +79,7 @@ inline QString cell(const QAbstractItemModel& model, int row, int column) {
 inline void keep_picture(Window& window, const QString& name) {
   const QString folder = qEnvironmentVariable("VERSIEVE_PICTURES");
   if (!folder.isEmpty()) {
+    window.statusBar()->clearMessage();  // of what was done before
     window.grab().save(folder + "/" + name + ".png");
   }
 }
