@@ -94,11 +94,11 @@ TEST_CASE("a small batch, for the checker of memory [small]", "[small]") {
 }
 
 // Tokens of the requests in sessions of so many at once.
-std::vector<std::vector<std::int32_t>> tokens_of(tiny::Engine<Bf16>& engine,
+template <class Pair>
+std::vector<std::vector<std::int32_t>> tokens_of(Pair& engine,
                                                  const std::vector<BatchRequest>& requests,
                                                  std::int64_t concurrency) {
-  BatchSession<Bf16> session(*engine.ops, engine.target, &engine.draft,
-                             {.concurrency = concurrency, .pages = 16});
+  auto session = tiny::session_of(engine, {.concurrency = concurrency, .pages = 16});
   for (std::size_t i = 0; i < requests.size(); ++i) {
     session.submit(static_cast<std::int64_t>(i), requests[i]);
   }
@@ -129,6 +129,57 @@ TEST_CASE("two requests of a few tokens, for the checker of races [race]", "[rac
   CHECK(tokens_of(engine, requests, 2) == tokens_of(engine, requests, 1));
 }
 
+TEMPLATE_TEST_CASE("two chains that choose tokens, and one that does not [race]",
+                   "[specattn_batch][race]", float, Bf16) {
+  std::unique_ptr<kernels::Ops<TestType>> ops = test::try_gpu_ops<TestType>();
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::ChoosingEngine<TestType> engine(std::move(ops), demo_shape(AttentionKind::kDense), 12);
+  const std::vector<BatchRequest> requests = {
+      {.prompt = tiny::prompt(70, 1),
+       .options = tiny::options("specattn:p0.3/d2k1n3/bfs/c1/F*", 4)},
+      {.prompt = tiny::prompt(40, 2),
+       .options = tiny::options("specattn:p0.5/d1k1n2/bfs/c1/F*", 3)},
+      {.prompt = tiny::prompt(50, 3), .options = tiny::options("dense/d1k2n3/bfs/c1/F*", 3)}};
+  CHECK(tokens_of(engine, requests, 3) == tokens_of(engine, requests, 1));
+}
+
+// Chains that choose tokens among requests of every other class of a dense target, which the same
+// model drafts for. `draft_seed` 11: the target's own weights, whose drafts are accepted.
+template <class T>
+void check_choosing(const LlmShape& shape, std::uint64_t draft_seed, std::int64_t draft_layers,
+                    int batches, std::int64_t longest, std::int64_t prefixes) {
+  std::unique_ptr<kernels::Ops<T>> ops = test::try_gpu_ops<T>();
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::ChoosingEngine<T> engine(std::move(ops), shape, draft_seed, draft_layers);
+  const tiny::BatchTally tally =
+      tiny::compare_random_batches(engine, batches, longest, 41 + draft_seed, prefixes);
+  CHECK(tally.identical == tally.requests);
+  CHECK(tally.choosing > batches / 2);
+  CHECK(tally.reads_saved > 0.1 * tally.choosing);
+  CHECK((prefixes == 0 || tally.shared_tokens > 0));
+  CHECK(tally.yielded > tally.steps);
+  std::printf(
+      "%s, %zu-byte elements, a draft model: %d of %d requests identical, %d of SpecAttn, %.1f %% "
+      "of reads saved, %.2f tokens a drafted step\n",
+      shape.name.c_str(), sizeof(T), tally.identical, tally.requests, tally.choosing,
+      100.0 * tally.reads_saved / tally.choosing,
+      static_cast<double>(tally.yielded) / static_cast<double>(tally.steps));
+}
+
+TEMPLATE_TEST_CASE("chains choose in a batch on the GPU what they choose alone", "[specattn_batch]",
+                   float, Bf16) {
+  const LlmShape tiny = tiny::shape(AttentionKind::kDense);
+  check_choosing<TestType>(tiny, 12, 2, 12, 250, 0);
+  check_choosing<TestType>(tiny, 11, 5, 12, 250, 2);
+  const LlmShape demo = demo_shape(AttentionKind::kDense);
+  check_choosing<TestType>(demo, 12, 3, 12, 900, 0);
+  check_choosing<TestType>(demo, 11, 5, 12, 900, 2);
+}
+
 TEST_CASE("prompts that begin alike are read once on the GPU, and no text changes [prefix]",
           "[prefix]") {
   const auto check_alike = []<class T>(std::unique_ptr<kernels::Ops<T>> ops, const LlmShape& shape,
@@ -152,15 +203,29 @@ TEST_CASE("prompts that begin alike are read once on the GPU, and no text change
   check_alike(test::try_gpu_ops<Bf16>(), demo_shape(AttentionKind::kDense), 6, 900);
 }
 
-TEST_CASE("2,000 sampled batches in bf16 leave every request the text that it has alone [long]",
-          "[.long]") {
-  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+template <class Pair>
+void check_long(Pair&& engine) {
+  const tiny::BatchTally tally = tiny::compare_long(engine, 150);
+  CHECK(tally.requests > 0);
+  CHECK(tally.identical == tally.requests);
+}
+
+TEMPLATE_TEST_CASE("2,000 sampled batches on the GPU leave every text as it is alone [long]",
+                   "[.long]", float, Bf16) {
+  std::unique_ptr<kernels::Ops<TestType>> ops = test::try_gpu_ops<TestType>();
   if (ops == nullptr) {
     return;
   }
-  tiny::Engine<Bf16> engine(std::move(ops), tiny::shape());
-  const tiny::BatchTally tally = tiny::compare_long(engine, 150);
-  CHECK(tally.identical == tally.requests);
+  SECTION("NSA") {
+    check_long(tiny::Engine<TestType>(std::move(ops), tiny::shape()));
+  }
+  SECTION("a dense target with a draft head") {
+    check_long(tiny::Engine<TestType>(std::move(ops), tiny::shape(AttentionKind::kDense)));
+  }
+  SECTION("a dense target with a draft model, SpecAttn too") {
+    check_long(
+        tiny::ChoosingEngine<TestType>(std::move(ops), tiny::shape(AttentionKind::kDense), 12));
+  }
 }
 
 }  // namespace

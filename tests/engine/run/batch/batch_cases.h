@@ -42,15 +42,19 @@ inline const std::vector<std::string>& batch_strategies(const LlmShape& shape) {
 template <class T>
 struct ChoosingEngine {
   explicit ChoosingEngine(std::uint64_t draft_seed, std::int64_t draft_layers = 3)
-      : ops(kernels::make_cpu_ops<T>(1)),
-        target(make(5, 11)),
-        draft(make(draft_layers, draft_seed)),
+      : ChoosingEngine(kernels::make_cpu_ops<T>(1), shape(AttentionKind::kDense), draft_seed,
+                       draft_layers) {}
+  // `llm`: of both, but for their layers.
+  ChoosingEngine(std::unique_ptr<kernels::Ops<T>> device, const LlmShape& llm,
+                 std::uint64_t draft_seed, std::int64_t draft_layers = 3)
+      : ops(std::move(device)),
+        target(make(llm, 5, 11)),
+        draft(make(llm, draft_layers, draft_seed)),
         generator(*ops, target, nullptr, &draft) {
     const std::int32_t last = static_cast<std::int32_t>(draft_layers) - 1;
     generator.set_layer_map({0, 0, 1, last, last});
   }
-  Target<T> make(std::int64_t layers, std::uint64_t seed) {
-    LlmShape llm = shape(AttentionKind::kDense);
+  Target<T> make(LlmShape llm, std::int64_t layers, std::uint64_t seed) {
     llm.layers = layers;
     return make_synthetic_target<T>(*ops, llm, tiny::draft_shape(tiny::shape()), seed);
   }
