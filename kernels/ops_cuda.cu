@@ -2,6 +2,7 @@
 // never waits, except when scratch must grow; after one plain run a step can be captured in a
 // graph.
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <string>
 #include <type_traits>
@@ -146,15 +147,10 @@ class CudaOps final : public Ops<T> {
     if constexpr (std::is_same_v<T, Bf16>) {
       step_.plan(step);
       reserve(step_.scratch_bytes());
-      if (const std::size_t bytes = step_.image_bytes(); bytes > 0) {
+      if (step_.image_bytes() > 0) {
         grow(step_arguments_, step_.argument_bytes());
         grow(step_counters_, step_.counter_count() * sizeof(unsigned));
-        const FusedStepMemory memory{step_arguments_.data,
-                                     static_cast<unsigned*>(step_counters_.data)};
-        step_.write(step_upload_.block(*this, bytes), memory, context_);
-        step_upload_.send(memory.arguments, bytes);
-        step_.enqueue_layers(context_);
-        meet(context_.stream);  // launches that start early read them before they wait
+        send_nsa_arguments();
       }
       return step_.shape();
     }
@@ -163,6 +159,9 @@ class CudaOps final : public Ops<T> {
   // Calls that the fused form does not take run one after the other.
   void nsa_verify_layer(const NsaStepParams<T>& step, std::int64_t layer) {
     if constexpr (std::is_same_v<T, Bf16>) {
+      if (step_.image_bytes() > 0 && nsa_scratch_ != context_.scratch) {
+        send_nsa_arguments();  // another call of the step needed more
+      }
       step_.launch(layer, context_);
       for (const std::size_t call : step_.others()) {
         nsa_verify(call_in_layer(step, call, layer));
@@ -336,7 +335,16 @@ class CudaOps final : public Ops<T> {
   cudaStream_t stream() const { return context_.stream; }
 
  private:
-  // They name the scratch memory.
+  // They name the scratch memory, as those of dense steps do.
+  void send_nsa_arguments() {
+    const std::size_t bytes = step_.image_bytes();
+    const FusedStepMemory memory{step_arguments_.data, static_cast<unsigned*>(step_counters_.data)};
+    step_.write(step_upload_.block(*this, bytes), memory, context_);
+    step_upload_.send(memory.arguments, bytes);
+    step_.enqueue_layers(context_);
+    meet(context_.stream);  // launches that start early read them before they wait
+    nsa_scratch_ = context_.scratch;
+  }
   void send_dense_arguments() {
     const std::size_t bytes = dense_step_.argument_bytes();
     dense_step_.write(step_upload_.block(*this, bytes), step_arguments_.data, context_);
@@ -370,10 +378,15 @@ class CudaOps final : public Ops<T> {
       block.bytes = bytes;
     }
   }
-  void reserve(std::size_t bytes) {
-    if (bytes <= context_.scratch_bytes) {
+  void reserve(std::size_t least) {
+    if (least <= context_.scratch_bytes) {
       return;
     }
+    // In powers of two, large ones in steps: recordings go with what is released, and requests of
+    // about one size are to keep them.
+    constexpr std::size_t kStep = std::size_t{32} << 20;
+    const std::size_t bytes =
+        least < kStep ? std::bit_ceil(least) : (least + kStep - 1) / kStep * kStep;
     VERSIEVE_ASSERT(!is_capturing(), "scratch is reserved before a graph is captured");
     synchronize();
     release(context_.scratch);
@@ -394,6 +407,7 @@ class CudaOps final : public Ops<T> {
   std::shared_ptr<DecodeWorkspace> decode_workspace_ = make_decode_workspace();
   std::shared_ptr<DraftWorkspace> draft_workspace_ = make_draft_workspace();
   FusedStep step_;                       // of several sequences
+  const void* nsa_scratch_ = nullptr;    // that its arguments name
   FlashStep dense_step_;                 // likewise, of dense attention
   const void* dense_scratch_ = nullptr;  // that its arguments name
   Block step_arguments_, step_counters_;

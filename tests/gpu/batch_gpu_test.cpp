@@ -81,6 +81,11 @@ TEST_CASE("a request's text is the same alone and in steps that are recorded") {
   check_recorded(nsa, {"nsa/d4k3n12/bfs/c4e/F*"}, 0);
   check_recorded(
       nsa, {"nsa/ar", "nsa/ar/bfs/c1/FRR", "nsa/d3k4n16/dfs/c4e/F*", "nsa/d5k2n9/bfs/c2e/FRR"}, 0);
+  // Calls of the vanilla form run apart, with scratch of their own size.
+  check_recorded(nsa,
+                 {"nsa/ar", "nsa/d4k3n12/bfs/c1/F*/form=vanilla", "nsa/d3k4n16/dfs/c4e/F*",
+                  "nsa/ar/bfs/c1/FRR/form=vanilla"},
+                 0);
   const LlmShape dense = demo_shape(AttentionKind::kDense);
   check_recorded(dense, {"dense/ar"}, 21);
   check_recorded(dense, {"dense/d4k3n12/bfs/c1/F*"}, 0);
