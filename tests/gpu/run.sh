@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, from prebuilt programs: what the machine is, the GPU test programs, a
-# memory check of their quick cases, and a sweep. Run from the repository's root.
+# Everything that needs a GPU, from prebuilt programs: what the machine is, the GPU test programs,
+# the lossless sample, thousands of batches, checks of memory, races and barriers by small cases,
+# and a sweep. Run from the repository's root. One part after another: programs side by side share the
+# GPU by slices of time, and eleven had not ended in 147 s (H100).
 #   tests/gpu/run.sh [BUILD_FOLDER] [OUT_FOLDER] [SWEEP]
-# defaults: build/release, $OUT or build/gpu, quick. Each part has its own time limit; logs go to OUT,
-# the table comes last. Exit code 0: every part passed or had nothing to test; 1: one failed.
+# defaults: build/release, $OUT or build/gpu, quick. Each part has its own time limit; logs go to
+# OUT, the table comes last. Exit code 0: every part passed or had nothing to test; 1: one failed.
 set -uo pipefail
 
 build=${1:-build/release}
@@ -53,28 +55,43 @@ if [ -n "$built" ] && [ -n "$tree" ] && [ "$built" != "$tree" ]; then
   add_row revision differs 0 "programs $built, tree $tree"
   failed=1
 fi
-# The random shapes of the door's families take the longest.
+# The random shapes of the door's families take the longest. Line by line, so that what a program
+# said before its time was over is kept.
 for program in "$build"/bin/test_gpu_*; do
   limit=240
   [ "$(basename "$program")" = test_gpu_door_fuzz ] && limit=600
-  part "$(basename "$program")" "$limit" "$program"
+  part "$(basename "$program")" "$limit" stdbuf -oL "$program"
+done
+VERSIEVE_LOSSLESS_BACKEND=cuda VERSIEVE_LOSSLESS_DTYPE=bf16 VERSIEVE_LOSSLESS_PAIRS=2000 \
+  part lossless 600 stdbuf -oL "$build"/bin/test_lossless '[sample]'
+# 2,000 batches of each kind of pair, bf16.
+for pair in 'NSA' 'a dense target with a draft head' \
+  'a dense target with a draft model, SpecAttn too'; do
+  part "batches_${pair//[ ,]/_}" 400 stdbuf -oL "$build"/bin/test_gpu_batch \
+    '*alone \[long\] - Bf16' -c "$pair"
 done
 
 sanitizer=$(find_sanitizer)
 if [ -n "$sanitizer" ]; then
-  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,indexer,resa,specattn,decode,batch,door_fuzz}; do
+  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,indexer,resa,specattn} \
+    "$build"/bin/test_gpu_{decode,batch,door_fuzz}; do
+    cases='~[bench]~[timing]~[long]~[large]~[pair]~[!hide]'
+    # Whole batches decode each request twice: small ones, SpecAttn's among them.
+    [ "$(basename "$program")" = test_gpu_batch ] && cases='[small],[race]'
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
-      "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]~[pair]'
+      "$sanitizer" --tool memcheck --error-exitcode 9 "$program" "$cases"
   done
   # The launches whose warps, blocks and copies meet at barriers of their own: small cases, a few
   # launches each, that end in seconds even under racecheck.
-  # synccheck of CUDA 13.0 errs where nine and more clusters of 16 run (kernels/spec_sample/README.md).
+  # synccheck of CUDA 13.0 errs where nine and more clusters of 16 run
+  # (kernels/spec_sample/README.md).
   errs=$("$sanitizer" --version 2>/dev/null | grep -c 'Version 2025')
   for tool in racecheck synccheck; do
     cases='[race]'
     [ "$tool" = synccheck ] && [ "$errs" != 0 ] && cases='[race]~[many-clusters]'
-    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,steps,topk,indexer,decode}; do
-      part "${tool}_$(basename "$program")" 90 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+    for program in "$build"/bin/test_gpu_{ops,attention,batch,resa,samplers,specattn,steps} \
+      "$build"/bin/test_gpu_{topk,indexer,decode}; do
+      part "${tool}_$(basename "$program")" 120 "$sanitizer" --tool "$tool" --error-exitcode 9 \
         "$program" "$cases"
     done
   done
@@ -87,7 +104,8 @@ if "$versieve" bench --help >/dev/null 2>&1; then
 else
   add_row bench skipped 0 "this build has no benchmarks"
 fi
-part "profile_$sweep" 560 "$versieve" profile --db "$out/measured.db" --sweep "$sweep" --backend cuda
+part "profile_$sweep" 560 "$versieve" profile --db "$out/measured.db" --sweep "$sweep" \
+  --backend cuda
 tail -c 600 "$out/profile_$sweep.log"
 
 printf '\n'
