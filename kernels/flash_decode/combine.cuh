@@ -1,5 +1,6 @@
-// Merges the chunks of a row in ascending order. Grid: one CTA a row; thread (part, e) adds an
-// eighth of the chunks for element e, then the parts are added in order.
+// Merges the chunks of a row in ascending order: by a CTA, whose thread (part, e) adds an eighth of
+// the chunks for element e before the parts are added in order, or by a warp, one part after the
+// other. Both have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +95,64 @@ __device__ inline void combine_chunks(const ChunkPartials& partials, std::int64_
       sum += part_value[other * head_dim + element];
     }
     store_f32(out + element, total > 0.0F ? sum / total : 0.0F);
+  }
+}
+
+// The same by one warp, for many rows: each lane adds neighbouring elements, a part's loads at
+// once. `weight`: kMaxChunks floats of shared memory, the warp's own.
+template <int kHeadDim, class T>
+__device__ inline void combine_by_warp(const ChunkPartials& partials, std::int64_t row,
+                                       std::int64_t chunks, float* weight, T* out) {
+  constexpr int kElements = kHeadDim / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t first = row * partials.chunks;
+  const float2* const value =
+      reinterpret_cast<const float2*>(partials.value + first * kHeadDim + lane * kElements);
+  float2 x[kPartChunks][kElements / 2];
+  const auto load = [&](int part) {
+#pragma unroll
+    for (int i = 0; i < kPartChunks; ++i) {
+      const int c = part * kPartChunks + i;
+#pragma unroll
+      for (int e = 0; e < kElements / 2; ++e) {
+        x[i][e] = c < chunks ? __ldcg(value + c * (kHeadDim / 2) + e) : float2{};
+      }
+    }
+  };
+  load(0);
+  const float total = row_state(partials, first, chunks, weight).y;
+  __syncwarp();
+  float2 sum[kElements / 2] = {};
+  int part = 0;
+#pragma unroll 1
+  for (; part * kPartChunks < chunks; ++part) {
+    float2 added[kElements / 2] = {};
+#pragma unroll
+    for (int i = 0; i < kPartChunks; ++i) {
+      const float w = weight[part * kPartChunks + i];
+#pragma unroll
+      for (int e = 0; e < kElements / 2; ++e) {
+        added[e].x = fmaf(w, x[i][e].x, added[e].x);
+        added[e].y = fmaf(w, x[i][e].y, added[e].y);
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < kElements / 2; ++e) {
+      sum[e].x = part == 0 ? added[e].x : sum[e].x + added[e].x;
+      sum[e].y = part == 0 ? added[e].y : sum[e].y + added[e].y;
+    }
+    load(part + 1);
+  }
+  const float rest = 0.0F;  // of the parts without chunks: -0 becomes 0, as by a CTA
+#pragma unroll
+  for (int e = 0; e < kElements / 2; ++e) {
+    if (part < kCombineParts) {
+      sum[e].x += rest;
+      sum[e].y += rest;
+    }
+    T* const at = out + lane * kElements + 2 * e;
+    store_f32(at, total > 0.0F ? sum[e].x / total : 0.0F);
+    store_f32(at + 1, total > 0.0F ? sum[e].y / total : 0.0F);
   }
 }
 

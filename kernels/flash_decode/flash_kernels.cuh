@@ -5,9 +5,10 @@
 // each CTA attends its share of the chunks, then one CTA a row merges them. Rows of a tree share
 // the chunks that are whole before the tree; the chunks that follow differ by path, so CTAs of the
 // same launch attend them with a warp a query, from their first shared key on. Calls of several
-// sequences lie side by side along x. Traffic:
-// traffic::tree_attention and the partial results. Bound by memory with few queries, by the warps'
-// exponentials and products from about 64 rows a KV head on.
+// sequences lie side by side along x, and their CTAs take several chunks each, so that what a CTA
+// does before its first key is done less often. Traffic: traffic::tree_attention and the partial
+// results. Bound by memory with few queries, by the warps' exponentials and products from about 64
+// rows a KV head on.
 #pragma once
 
 #include <algorithm>
@@ -80,8 +81,9 @@ struct FlashSeveral {
 };
 
 // Warps of a CTA that attend ends of paths, each in a ring of its own.
-template <int kWarps>
-constexpr int kPathTeams = kWarps == 1 ? 1 : 2;
+constexpr int path_teams(int warps, int slots) {
+  return std::min(warps, std::max(1, slots / 2));
+}
 
 // A tree's query from its first chunk on that is not whole in the shared keys, by one warp.
 template <int kHeadDim, int kSlots>
@@ -157,7 +159,7 @@ template <int kHeadDim, int kWarps, int kRowTiles, int kSlots, bool kCaptures, c
 __global__ void __launch_bounds__(kWarps * 32)
     flash_decode_kernel(const __grid_constant__ Calls calls,
                         const __grid_constant__ WeightCapture capture) {
-  constexpr int kTeams = kPathTeams<kWarps>;
+  constexpr int kTeams = path_teams(kWarps, kSlots);
   using Ring = TileRing<kHeadDim, kWarps, kSlots>;
   using TeamRing = TileRing<kHeadDim, 1, kSlots / kTeams>;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -177,10 +179,15 @@ __global__ void __launch_bounds__(kWarps * 32)
   const CacheMaps& maps = calls.maps;
   const FlashSlice& slice = call.slice;
   const ChunkPartials& partials = call.partials;
-  // CTAs of paths come first.
+  // CTAs of paths come first: of a call alone they take longest. Of several they are the shortest,
+  // and fill what is left behind the others.
   const int row_block = calls.row_block();
-  const int split = static_cast<int>(blockIdx.z) - slice.path_blocks;
-  if (Calls::kSeveral && (row_block >= call.row_blocks || split >= call.splits)) {
+  const int z = static_cast<int>(blockIdx.z);
+  const bool of_paths = Calls::kSeveral ? z >= call.splits : z < slice.path_blocks;
+  const int path_block = Calls::kSeveral ? z - call.splits : z;
+  const int split = Calls::kSeveral ? z : z - slice.path_blocks;
+  if (Calls::kSeveral &&
+      (row_block >= call.row_blocks || (of_paths && path_block >= slice.path_blocks))) {
     return;
   }
   const std::uint32_t slots = shared_address(shared);
@@ -196,7 +203,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     }
     prefetch_map(&maps.k);
     prefetch_map(&maps.v);
-    if (split < 0) {
+    if (of_paths) {
       for (int team = 0; team < kTeams; ++team) {
         team_ring(team).init();
       }
@@ -207,13 +214,13 @@ __global__ void __launch_bounds__(kWarps * 32)
   }
   sync_team<kWarps>();
   wait_for_predecessors();
-  if (split >= 0) {
+  if (!of_paths) {
     attend_split<kHeadDim, kWarps, kRowTiles, kSlots, kCaptures>(
         p, maps, slice, partials, capture, row_block, split, call.splits, ring);
     return;
   }
   const int team = static_cast<int>(threadIdx.x) / 32;
-  const int query = (static_cast<int>(blockIdx.z) * call.row_blocks + row_block) * kTeams + team;
+  const int query = (path_block * call.row_blocks + row_block) * kTeams + team;
   if (team < kTeams && query < p.num_queries) {
     attend_path<kHeadDim, kSlots / kTeams>(p, maps, slice, partials, query, path[team],
                                            team_ring(team));
@@ -246,6 +253,30 @@ __global__ void __launch_bounds__(kCombineParts* kHeadDim)
   combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim);
 }
 
+// The same of several sequences, where they have many rows: a warp a row. Grid: (warps' rows,
+// call).
+inline constexpr int kCombineWarps = 8;
+template <int kHeadDim>
+__global__ void __launch_bounds__(kCombineWarps * 32)
+    flash_combine_rows_kernel(const __grid_constant__ FlashSeveral calls) {
+  __shared__ float weight[kCombineWarps][kMaxChunks];
+  release_successors();
+  const FlashCall& call = calls.at(static_cast<int>(blockIdx.y));
+  const FlashParams& p = call.p;
+  const ChunkPartials partials = call.partials;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kCombineWarps + warp;
+  const bool exists = row < p.num_queries * p.num_heads;
+  const int query = static_cast<int>(row / p.num_heads);
+  Bf16* const out = p.out + row * kHeadDim;
+  wait_for_predecessors();
+  if (exists) {
+    const std::int64_t keys = keys_of(p, call.slice, query);
+    const std::int64_t chunk = chunk_keys(keys);
+    combine_by_warp<kHeadDim>(partials, row, (keys + chunk - 1) / chunk, weight[warp], out);
+  }
+}
+
 // Which of the launches takes so many rows of a KV head: few rows, few warps a CTA, so that many
 // CTAs ask for tiles at once.
 inline int size_of(const FlashParams& p) {
@@ -256,15 +287,32 @@ constexpr std::int64_t cta_rows(int size) {
   return std::int64_t{kTileRows} << size;
 }
 
-// How a launch's CTAs share out a call whose shared keys are at most `keys`.
-inline void cut_call(FlashCall& call, std::int64_t keys) {
+// The launch of that size.
+struct FlashForm {
+  int warps = 0, row_tiles = 0;  // of a warp
+  int slots = 0;                 // of the ring
+  int resident = 0;              // CTAs that an SM holds: registers, then shared memory
+};
+// `several`: of several sequences, where the chip is full and a larger ring has room for more
+// paths.
+constexpr FlashForm flash_form(int size, std::int64_t head_dim, bool several) {
+  const int slots = several ? 8 : 4;
+  const FlashForm narrow[] = {{1, 1, 3, 8}, {2, 1, 4, 6}, {4, 1, slots, 3}, {4, 2, slots, 2}};
+  constexpr FlashForm wide[] = {{1, 1, 3, 4}, {2, 1, 4, 3}, {4, 1, 4, 2}, {8, 1, 4, 1}};
+  return head_dim == 64 ? narrow[size] : wide[size];
+}
+
+// How the CTAs of a launch of that form share out a call whose rows have so many chunks at most,
+// `share` of them one CTA.
+inline void cut_call(FlashCall& call, const FlashForm& form, std::int64_t chunks,
+                     std::int64_t share) {
   const FlashParams& p = call.p;
   const std::int64_t rows = p.num_queries * (p.num_heads / p.num_kv_heads);
   const std::int64_t block = cta_rows(size_of(p));
   const std::int64_t row_blocks = (rows + block - 1) / block;
-  const std::int64_t paths = row_blocks * (size_of(p) == 0 ? 1 : 2);  // a z: kPathTeams
+  const std::int64_t paths = row_blocks * path_teams(form.warps, form.slots);  // a z
   call.row_blocks = static_cast<int>(row_blocks);
-  call.splits = static_cast<int>(most_chunks(keys + p.num_nodes));
+  call.splits = static_cast<int>((chunks + share - 1) / share);
   call.slice.path_blocks =
       call.slice.tree ? static_cast<int>((p.num_queries + paths - 1) / paths) : 0;
 }
@@ -311,23 +359,36 @@ void launch_size(const Calls& calls, const FlashGrid& grid, const WeightCapture&
       return;
     }
   }
+  const auto launch = [&]<int kSize>() {
+    constexpr FlashForm kForm = flash_form(kSize, kHeadDim, Calls::kSeveral);
+    launch_flash<kHeadDim, kForm.warps, kForm.row_tiles, kForm.slots, false>(calls, grid, capture,
+                                                                             stream);
+  };
   switch (grid.size) {
     case 0:
-      launch_flash<kHeadDim, 1, 1, 3, false>(calls, grid, capture, stream);
+      launch.template operator()<0>();
       return;
     case 1:
-      launch_flash<kHeadDim, 2, 1, 4, false>(calls, grid, capture, stream);
+      launch.template operator()<1>();
       return;
     case 2:
-      launch_flash<kHeadDim, 4, 1, 4, false>(calls, grid, capture, stream);
+      launch.template operator()<2>();
       return;
     default:
-      if constexpr (kHeadDim == 64) {
-        launch_flash<kHeadDim, 4, 2, 4, false>(calls, grid, capture, stream);
-      } else {
-        launch_flash<kHeadDim, 8, 1, 4, false>(calls, grid, capture, stream);
-      }
+      launch.template operator()<3>();
   }
+}
+
+// Of several sequences, a warp a row.
+template <int kHeadDim>
+void launch_combine_rows(const FlashSeveral& calls, const FlashGrid& grid, cudaStream_t stream) {
+  const std::int64_t rows = grid.queries * grid.num_heads;
+  launch_dependent({.grid = dim3(static_cast<unsigned>((rows + kCombineWarps - 1) / kCombineWarps),
+                                 static_cast<unsigned>(grid.calls)),
+                    .threads = kCombineWarps * 32,
+                    .stream = stream},
+                   flash_combine_rows_kernel<kHeadDim>, calls);
+  check(cudaGetLastError());
 }
 
 template <int kHeadDim, class Calls>

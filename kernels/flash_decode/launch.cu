@@ -91,7 +91,8 @@ void launch_flash_decode(const Params& p, const LaunchContext& context) {
     FlashLone lone{.call = {.p = params_of(p, slice), .slice = slice, .partials = partials},
                    .maps = {}};
     const Params& part = lone.call.p;
-    cut_call(lone.call, shared_bound(part));
+    cut_call(lone.call, flash_form(size_of(part), part.head_dim, false),
+             most_chunks(shared_bound(part) + part.num_nodes), 1);
     lone.maps = cache_maps(part);
     FlashGrid grid;
     grid.add(lone.call);

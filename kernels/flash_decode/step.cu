@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "kernels/common/launch_range.h"
 #include "kernels/flash_decode/flash_kernels.cuh"
@@ -15,6 +16,9 @@ namespace {
 constexpr std::size_t kLaunchBytes = std::size_t{256} << 20;  // of a launch's partial results
 // A context's bound: the next multiple. Grids and a recording hold so long.
 constexpr std::int64_t kBoundTokens = 1024;
+
+// From so many rows an SM on a warp merges a row, a CTA before.
+constexpr std::int64_t kRowsPerSm = 4;
 
 std::int64_t bound_of(const FlashParams& p) {
   return (p.context_len + kBoundTokens) / kBoundTokens * kBoundTokens;
@@ -37,6 +41,37 @@ struct Group {
   Traffic attended, merged;
 };
 
+// Chunks that a CTA attends one after the other: few CTAs do less beside, many share the chip more
+// evenly. What a CTA does beside its chunks counts as much as kBeside of them. Powers of two, so
+// that contexts which pass a bound seldom change it, and recordings hold.
+std::int64_t chunks_of_cta(std::span<const FlashCall> calls, const FlashForm& form) {
+  constexpr double kBeside = 1.5;
+  constexpr std::int64_t kMostShare = 16;
+  const double places = form.resident * multiprocessors();
+  double least = 0.0;
+  std::int64_t best = 1;
+  for (std::int64_t share = 1; share <= kMostShare; share *= 2) {
+    double ctas = 0.0, paths = 0.0;
+    for (FlashCall call : calls) {
+      // About the middle of the lengths that have one bound.
+      cut_call(call, form, most_chunks(bound_of(call.p) - kBoundTokens / 2 + call.p.num_nodes),
+               share);
+      const double blocks = static_cast<double>(call.row_blocks * call.p.num_kv_heads);
+      ctas += blocks * call.splits;
+      paths += blocks * call.slice.path_blocks;
+    }
+    const double longest = static_cast<double>(share) + kBeside;
+    const double time = ctas + paths <= places
+                            ? longest
+                            : (ctas * longest + paths * (1.0 + kBeside)) / places + longest / 2.0;
+    if (share == 1 || time < least) {
+      least = time;
+      best = share;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 struct FlashStep::Plan {
@@ -49,6 +84,7 @@ struct FlashStep::Plan {
   const FlashCall* arguments = nullptr;
 
   void group(const std::vector<std::size_t>& taken);
+  void cut(Group& group, std::span<FlashCall> own);
   void set_maps();
 };
 
@@ -64,21 +100,34 @@ void FlashStep::Plan::group(const std::vector<std::size_t>& taken) {
       }
       const std::size_t bytes = partials_bytes(p, room_of(p));
       if (fresh || groups.back().bytes + bytes > kLaunchBytes) {
-        groups.push_back({.first = calls.size(), .grid = {}, .attended = {}, .merged = {}});
+        groups.push_back({.first = calls.size()});
         fresh = false;
       }
       FlashCall call{.p = p, .slice = {.tree = !is_chain(p)}, .partials = {}};
-      cut_call(call, bound_of(p));
       call.slice.first_row = static_cast<int>((p.k - step->k) / width);
       Group& own = groups.back();
-      own.grid.add(call);
-      call.splits = static_cast<int>(most_chunks(p.context_len + p.num_nodes));  // of this step
       own.bytes += bytes;
       own.attended += tree_attention_traffic(p);
       own.attended += partials_traffic(p, true);
       own.merged += partials_traffic(p, false);
       calls.push_back(call);
     }
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::size_t end = i + 1 < groups.size() ? groups[i + 1].first : calls.size();
+    cut(groups[i], std::span(calls).subspan(groups[i].first, end - groups[i].first));
+  }
+}
+
+// The grid follows bounds, a call's CTAs its own length.
+void FlashStep::Plan::cut(Group& group, std::span<FlashCall> own) {
+  const FlashParams& any = own.front().p;
+  const FlashForm form = flash_form(size_of(any), any.head_dim, true);
+  const std::int64_t share = chunks_of_cta(own, form);
+  for (FlashCall& call : own) {
+    cut_call(call, form, room_of(call.p), share);
+    group.grid.add(call);
+    cut_call(call, form, most_chunks(call.p.context_len + call.p.num_nodes), share);
   }
 }
 
@@ -181,8 +230,14 @@ void FlashStep::launch(std::int64_t layer, const LaunchContext& context) const {
              : launch_size<128>(several, grid, {}, context.stream);
     }
     const LaunchRange range("flash_combine", group.merged, context.observer);
-    narrow ? launch_combine<64>(several, grid, {}, context.stream)
-           : launch_combine<128>(several, grid, {}, context.stream);
+    const std::int64_t rows = grid.calls * grid.queries * grid.num_heads;
+    if (rows >= kRowsPerSm * multiprocessors()) {
+      narrow ? launch_combine_rows<64>(several, grid, context.stream)
+             : launch_combine_rows<128>(several, grid, context.stream);
+    } else {
+      narrow ? launch_combine<64>(several, grid, {}, context.stream)
+             : launch_combine<128>(several, grid, {}, context.stream);
+    }
   }
 }
 

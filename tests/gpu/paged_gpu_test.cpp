@@ -113,6 +113,27 @@ TEMPLATE_TEST_CASE("scattered pages change no bit of tree attention on the GPU [
   }
 }
 
+// So many that a block attends several chunks, and a warp merges a row.
+TEST_CASE("a call among many of a step has the bits that it has alone [paged]", "[paged]") {
+  const auto ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (const std::int64_t head_dim : {64, 128}) {
+    for (const std::int64_t nodes : {1, 3, 7, 16, 33}) {
+      for (const std::int64_t context : {130, 4090, 17000}) {
+        const bool chain = (nodes + context / 64) % 2 == 0;
+        const TreeAttentionCase c = dense_case(context, nodes, head_dim, chain, rng);
+        CAPTURE(head_dim, nodes, context, chain, test_seed());
+        const std::vector<double> alone = run_paged<Bf16>(*ops, c, {.chain = chain});
+        CHECK(run_paged<Bf16>(*ops, c, {.chain = chain, .calls = 70, .step = true}) == alone);
+        CHECK(run_paged<Bf16>(*ops, c, {.chain = chain, .calls = 9, .step = true}) == alone);
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("scattered pages change no bit of ReSA on the GPU [paged]", "[paged]", float,
                    Bf16) {
   const auto ops = test::try_gpu_ops<TestType>();
