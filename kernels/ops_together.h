@@ -13,6 +13,13 @@
 
 namespace versieve::kernels {
 
+// Of a context in a step that may be recorded, the next multiple: cuts, grids and the recording
+// hold as long as the context stays below it.
+inline constexpr std::int64_t kBoundTokens = 1024;
+constexpr std::int64_t bound_of_context(std::int64_t context_len) {
+  return (context_len + kBoundTokens) / kBoundTokens * kBoundTokens;
+}
+
 // A sequence's calls of nsa_verify in a step, one a layer.
 template <class T>
 struct NsaStepCall {

@@ -14,14 +14,12 @@ namespace versieve::kernels {
 namespace {
 
 constexpr std::size_t kLaunchBytes = std::size_t{256} << 20;  // of a launch's partial results
-// A context's bound: the next multiple. Grids and a recording hold so long.
-constexpr std::int64_t kBoundTokens = 1024;
 
 // From so many rows an SM on a warp merges a row, a CTA before.
 constexpr std::int64_t kRowsPerSm = 4;
 
 std::int64_t bound_of(const FlashParams& p) {
-  return (p.context_len + kBoundTokens) / kBoundTokens * kBoundTokens;
+  return bound_of_context(p.context_len);
 }
 
 std::int64_t room_of(const FlashParams& p) {

@@ -20,8 +20,6 @@ namespace {
 constexpr int kLaunchKinds = 3;  // of FusedLaunch
 constexpr std::array<FusedLaunch, kLaunchKinds> kLaunches = {
     FusedLaunch::kRoute, FusedLaunch::kAttend, FusedLaunch::kReuse};
-// A context's bound: the next multiple. Cuts and a recording hold so long.
-constexpr std::int64_t kBoundTokens = 1024;
 // What the calls of one launch write for each other stays in L2.
 constexpr std::size_t kLaunchScratchBytes = std::size_t{32} << 20;
 constexpr std::int64_t kMostCutCalls = 16;  // that cuts are told apart by
@@ -45,7 +43,7 @@ struct StepCut {
 NsaVerifyParams<Bf16> bounded(const NsaVerifyParams<Bf16>& p, const StepCounts* counts) {
   NsaVerifyParams<Bf16> b = p;
   b.counts = counts;
-  b.context_len = (p.context_len + kBoundTokens) / kBoundTokens * kBoundTokens;
+  b.context_len = bound_of_context(p.context_len);
   b.num_compressed = compressed_count(p.nsa, b.context_len);
   b.num_tree_compressed = p.num_queries;
   b.num_blocks = (b.context_len + p.num_queries) / p.nsa.sel_block + 1;
@@ -263,7 +261,8 @@ void FusedStep::Plan::set_maps() {
 
 LayerStrides FusedStep::Plan::strides() const {
   const NsaVerifyParams<Bf16>& p = step->calls.front().first;
-  return {step->cache_rows, step->compressed_rows, step->tree_rows, p.num_kv_heads * p.head_dim,
+  return {step->cache_rows,     step->compressed_rows,
+          step->tree_rows,      p.num_kv_heads * p.head_dim,
           step->indices_stride, !step->keeps_rows_first};
 }
 

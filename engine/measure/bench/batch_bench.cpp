@@ -125,6 +125,7 @@ class BatchBencher {
     const double steps = static_cast<double>(options_.samples);
     const SessionSeconds& after = batch_.seconds();
     out.spent = {.enqueue = (after.enqueue - before.enqueue) / steps,
+                 .ahead = (after.ahead - before.ahead) / steps,
                  .accept = (after.accept - before.accept) / steps,
                  .commit = (after.commit - before.commit) / steps,
                  .draft = (after.draft - before.draft) / steps};

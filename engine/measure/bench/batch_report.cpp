@@ -34,6 +34,7 @@ ordered_json json_of(const BatchBenchRow& row) {
                     {"high", row.time.median_high},
                     {"mad", row.time.mad}};
   out["host_us"] = {{"enqueue", us(row.spent.enqueue)},
+                    {"ahead", us(row.spent.ahead)},
                     {"accept", us(row.spent.accept)},
                     {"commit", us(row.spent.commit)},
                     {"draft", us(row.spent.draft)}};

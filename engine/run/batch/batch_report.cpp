@@ -205,6 +205,7 @@ json batch_report_json(const BatchReport& report) {
               {"itl_ms", percentiles(token_gaps(report))},
               {"step_s",
                {{"enqueue", report.spent.enqueue},
+                {"ahead", report.spent.ahead},
                 {"accept", report.spent.accept},
                 {"commit", report.spent.commit},
                 {"draft", report.spent.draft},

@@ -175,9 +175,11 @@ void BatchSession<T>::count_pages() {
   most_saved_pages_ = std::max(most_saved_pages_, pool_.pages().saved_pages());
 }
 
-// In the order in which they came: a large request is not passed by smaller ones.
+// Whether anybody came. In the order in which they came: a large request is not passed by smaller
+// ones.
 template <class T>
-void BatchSession<T>::admit() {
+bool BatchSession<T>::admit() {
+  const std::int64_t before = running();
   while (!queue_.empty() && running() < options_.concurrency) {
     Waiting& next = queue_.front();
     const Prefix prefix = find_prefix(next.request);
@@ -193,6 +195,7 @@ void BatchSession<T>::admit() {
     count_pages();
   }
   take_ready_prefixes();
+  return running() > before;
 }
 
 template <class T>
@@ -212,13 +215,14 @@ void BatchSession<T>::submit_prefilled(std::int64_t id, BatchRequest request,
   run->result.generation.tokens = {run->request.prompt.back()};
   run->tree = NoDraft<T>().propose(0, run->request.prompt.back());
   running_.push_back(std::move(run));
+  ahead_.reset();
   count_pages();
 }
 
 // Pieces of prompts first, those that end a prompt last of them, then trees: the rows whose logits
 // are asked for lie together.
 template <class T>
-void BatchSession<T>::plan() {
+std::vector<typename BatchSession<T>::Part> BatchSession<T>::plan() {
   constexpr std::int64_t kMostRows = 256;  // of one prompt: as a single request's prefill
   std::vector<Part> pieces, ends, trees;
   std::int64_t left = options_.prefill_rows;
@@ -239,23 +243,27 @@ void BatchSession<T>::plan() {
       left -= rows;
     }
   }
-  parts_ = std::move(pieces);
   for (std::vector<Part>* more : {&ends, &trees}) {
-    std::move(more->begin(), more->end(), std::back_inserter(parts_));
+    std::move(more->begin(), more->end(), std::back_inserter(pieces));
   }
+  return pieces;
 }
 
+// All of their step but its tokens, if these are still to come.
 template <class T>
-void BatchSession<T>::verify() {
+void BatchSession<T>::prepare(std::vector<Part>& parts) {
   std::vector<SequencePart<T>> sequences;
-  for (Part& part : parts_) {
+  for (Part& part : parts) {
     Running& run = *part.run;
     SequencePart<T> sequence{.tree = {}, .options = {}, .cache = &run.cache};
     if (part.is_prompt()) {
       const auto begin = run.request.prompt.begin();
       sequence.tree = chain_tree({begin + part.begin, begin + part.end});
       sequence.options = {.last_logits_only = true, .no_logits = !part.ends_prompt()};
+      part.path.resize(static_cast<std::size_t>(part.end - part.begin));
+      std::iota(part.path.begin(), part.path.end(), 0);
     } else {
+      part.path = {0};  // of a root alone; acceptance says of others
       sequence.tree = run.tree;
       sequence.options = run.verify;
       run.choice->keep(run.cache, run.choosing);
@@ -264,39 +272,61 @@ void BatchSession<T>::verify() {
     }
     sequences.push_back(std::move(sequence));
   }
-  target_->verify_batch(std::move(sequences));
+  target_->prepare_batch(std::move(sequences));
+}
+
+template <class T>
+void BatchSession<T>::verify() {
+  std::vector<std::int32_t> tokens;
+  if (ahead_) {
+    parts_ = std::move(*ahead_);
+    ahead_.reset();
+    ++steps_ahead_;
+    for (const Part& part : parts_) {
+      const std::span<const std::int32_t> own =
+          part.is_prompt() ? std::span(part.run->request.prompt)
+                                 .subspan(static_cast<std::size_t>(part.begin), part.path.size())
+                           : std::span(part.run->tree.token);
+      tokens.insert(tokens.end(), own.begin(), own.end());
+    }
+  } else {
+    parts_ = plan();
+    prepare(parts_);
+  }
+  target_->run_prepared(tokens);
+  list_verified();
 }
 
 // The first token of a prompt is chosen as after a tree of its last token alone.
 template <class T>
-void BatchSession<T>::accept() {
-  const DraftTree last = NoDraft<T>().propose(0, 0);
-  std::vector<VerifiedTree<T>> verified;
-  std::vector<Part*> owner;
+void BatchSession<T>::list_verified() {
+  verified_.clear();
+  verified_parts_.clear();
+  logits_rows_ = target_->logits_rows();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[i];
     const Running& run = *part.run;
-    if (part.is_prompt()) {
-      part.path.resize(static_cast<std::size_t>(part.end - part.begin));
-      std::iota(part.path.begin(), part.path.end(), 0);
-    }
     if (part.is_prompt() && !part.ends_prompt()) {
       continue;
     }
-    verified.push_back(
-        {.tree = part.is_prompt() ? &last : &run.tree,
+    verified_.push_back(
+        {.tree = part.is_prompt() ? &root_ : &run.tree,
          .position = part.is_prompt() ? part.end - 1 : run.cache.length(),
          .first_row = target_->logits_row(i),
          .options = acceptance_options(run.request.options),
          .sampled_logits = !part.is_prompt() && run.drafted ? run.chain_logits.data() : nullptr,
          .forced_yield = part.is_prompt() ? 0 : run.request.forced_yield});
-    owner.push_back(&part);
+    verified_parts_.push_back(&part);
   }
-  const std::vector<Acceptance> accepted = acceptance_.accept(
-      target_->logits(), target_->logits_rows(), target_->shape().vocab, verified);
+}
+
+template <class T>
+void BatchSession<T>::accept() {
+  const std::vector<Acceptance> accepted =
+      acceptance_.accept(target_->logits(), logits_rows_, target_->shape().vocab, verified_);
   const double time = now();
-  for (std::size_t i = 0; i < owner.size(); ++i) {
-    take(*owner[i], accepted[i], time);
+  for (std::size_t i = 0; i < verified_parts_.size(); ++i) {
+    take(*verified_parts_[i], accepted[i], time);
   }
 }
 
@@ -337,7 +367,6 @@ void BatchSession<T>::commit() {
     if (part.is_prompt()) {
       part.run->prefilled = part.end;
     }
-    count_sparse(part);
   }
   target_->commit_batch(paths);
 }
@@ -355,32 +384,49 @@ std::vector<FinishedRequest> BatchSession<T>::release_finished() {
     }
   }
   std::erase_if(running_, [](const std::unique_ptr<Running>& run) { return run->over; });
+  if (!finished.empty()) {  // the step ahead was prepared with them
+    ahead_.reset();
+  }
   return finished;
 }
 
 template <class T>
 std::vector<FinishedRequest> BatchSession<T>::step() {
-  admit();
+  if (admit()) {
+    ahead_.reset();
+  }
   if (running_.empty()) {
     return {};
   }
-  plan();
-  const double begin = now();
+  double at = now();
+  const auto spend = [&](double& seconds) {
+    const double time = now();
+    seconds += time - at;
+    at = time;
+  };
   verify();
-  const double enqueued = now();
+  spend(seconds_.enqueue);
+  const bool known = yields_are_known();
+  if (known) {
+    commit();
+    spend(seconds_.commit);
+    prepare_ahead();
+    spend(seconds_.ahead);
+  }
   accept();
-  const double accepted = now();
-  commit();
-  const double committed = now();
+  spend(seconds_.accept);
+  if (!known) {
+    commit();
+  }
+  for (Part& part : parts_) {
+    count_sparse(part);
+  }
+  spend(seconds_.commit);
   draft_next();
-  const double drafted = now();
+  spend(seconds_.draft);
   rectify();
   take_ready_prefixes();
-  seconds_.enqueue += enqueued - begin;
-  seconds_.accept += accepted - enqueued;
-  seconds_.commit += committed - accepted;
-  seconds_.draft += drafted - committed;
-  seconds_.rectify += now() - drafted;
+  spend(seconds_.rectify);
   parts_.clear();
   ++steps_;
   return release_finished();

@@ -87,7 +87,8 @@ struct BatchDrafts {
 
 // Where steps' time went, seconds by the host's clock.
 struct SessionSeconds {
-  double enqueue = 0.0;  // the forward: lists made, launches enqueued
+  double enqueue = 0.0;  // the forward: lists made where they were not ahead, launches enqueued
+  double ahead = 0.0;    // the next step's lists, made while the device runs this one
   double accept = 0.0;   // until the accepted tokens are on the host, which waits for the device
   double commit = 0.0;   // enqueued
   double draft = 0.0;    // entries and trees of the next step, which are waited for
@@ -133,6 +134,7 @@ class BatchSession {
   // One step of all; those that it ended. Nothing where nobody runs or waits.
   std::vector<FinishedRequest> step();
   std::int64_t steps() const { return steps_; }
+  std::int64_t steps_ahead() const { return steps_ahead_; }  // of those, that were prepared ahead
   const SessionSeconds& seconds() const { return seconds_; }
   std::int64_t most_running() const { return most_running_; }
   const PlayedTuples& played() const { return played_; }
@@ -213,7 +215,7 @@ class BatchSession {
 
   std::unique_ptr<Running> make_running(std::int64_t id, BatchRequest request,
                                         const PageLists& prefix, double submitted);
-  void admit();
+  bool admit();
   bool has_room(const BatchRequest& request, const PageLists& prefix) const;
   std::int64_t draft_pages(const BatchRequest& request) const;
   void count_pages();
@@ -226,8 +228,12 @@ class BatchSession {
   void give_back(Running& run);
   bool needs_entries(const BatchRequest& request) const;
   std::int64_t first_entry(const BatchRequest& request) const;
-  void plan();
+  std::vector<Part> plan();
+  void prepare(std::vector<Part>& parts);
+  bool yields_are_known() const;  // batch_ahead.cpp, as the next
+  void prepare_ahead();
   void verify();
+  void list_verified();
   void accept();
   void take(Part& part, const Acceptance& acceptance, double time);
   void commit();
@@ -276,7 +282,12 @@ class BatchSession {
   std::deque<Waiting> queue_;
   std::vector<std::unique_ptr<Running>> running_;  // in the order in which they joined
   std::vector<Part> parts_;                        // of the running step
-  std::int64_t steps_ = 0;
+  std::vector<VerifiedTree<T>> verified_;          // those of them whose tokens are asked for
+  std::vector<Part*> verified_parts_;
+  std::int64_t logits_rows_ = 0;
+  std::optional<std::vector<Part>> ahead_;  // of the next step, where it is prepared
+  const DraftTree root_ = NoDraft<T>().propose(0, 0);
+  std::int64_t steps_ = 0, steps_ahead_ = 0;
   std::int64_t most_running_ = 0;
   std::int64_t most_pages_ = 0, most_saved_pages_ = 0;
   PlayedTuples played_;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "kernels/ops.h"
@@ -34,10 +35,17 @@ class DeviceInts {
     }
     return buffer_.data();
   }
+  // Others in the place of those from `first` on. REQUIRES: an upload of them all before.
+  void replace(kernels::Ops<T>& ops, std::int64_t first, std::span<const std::int32_t> values) {
+    if (!values.empty()) {
+      std::memcpy(replaced_.block(ops, values.size_bytes()), values.data(), values.size_bytes());
+      replaced_.send(buffer_.data() + first, values.size_bytes());
+    }
+  }
 
  private:
   kernels::OpsBuffer<T, std::int32_t> buffer_;
-  kernels::StagedUpload<T> staged_;
+  kernels::StagedUpload<T> staged_, replaced_;
 };
 
 // Grows a buffer to at least `count` elements; what it held is lost if it grows.

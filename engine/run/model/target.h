@@ -91,6 +91,12 @@ class Target {
   // are not recorded. REQUIRES: the caches differ, hold their contexts and, of several, are of one
   // pool.
   void verify_batch(std::vector<SequencePart<T>> parts);
+  // The same in two. First all that follows the trees' shapes and the contexts' lengths: lists are
+  // made and uploaded, what layers share is worked out; the step before may still run, committed
+  // already, and its logits() stay. Then the forward. `tokens`: of all nodes, sequence after
+  // sequence, where the trees' were not known yet; empty: they are the trees'.
+  void prepare_batch(std::vector<SequencePart<T>> parts);
+  void run_prepared(std::span<const std::int32_t> tokens = {});
   // Appends a path of each sequence of the last verify_batch, none where it is empty. REQUIRES: the
   // caches are of one pool.
   void commit_batch(std::span<const std::vector<std::int32_t>> paths);
@@ -100,7 +106,7 @@ class Target {
   std::int64_t logits_row(std::size_t part) const;
   std::int64_t logits_rows() const { return logits_rows_; }
   const StepRecordings<T>& recordings() const { return recordings_; }
-  // Whether steps of several sequences are recorded; from the next one on. No bit depends on it.
+  // Whether steps of a pool's sequences are recorded; from the next one on. No bit depends on it.
   void set_records(bool records) { records_ = records; }
   // Device memory that a step of so many nodes with so many rows of logits takes beside weights and
   // caches.
@@ -186,10 +192,15 @@ class Target {
   void ensure_rows(std::int64_t nodes);
   void run_nodes();
   void lay_out(std::vector<SequencePart<T>> parts);
-  void run_together();
+  bool can_bound(const Part& part) const;
+  void bound_alone();
+  void prepare_attention();
+  kernels::StepShape shape_alone() const;
   void keep_piece_rows(std::int64_t layer);  // target_prefill.cpp
   std::int32_t source_row(const Part& part, std::int32_t source) const;
   void upload_layout();
+  // Of the nodes' tokens in what is uploaded; StepCounts lie before them.
+  std::int64_t tokens_at() const { return together_ || alone_ ? 2 : 0; }
   std::vector<AttentionStep<T>> dense_steps() const;  // of parts that choose and keep nothing
   IndexSelector<T>& indexer_of(const Part& part) {
     return part.choice != nullptr ? *part.choice->index() : indexer_;
@@ -239,13 +250,18 @@ class Target {
   // The running step.
   std::vector<Part> parts_;
   bool together_ = false;  // its attention is prepared for all layers at once
-  StepNodes nodes_;        // of all parts: their count, tokens and positions
+  // Of an NSA sequence of a pool, alone: its sizes are read on the device, as verify_device's, so
+  // that the launches hold while it grows.
+  bool alone_ = false;
+  kernels::StepShape step_shape_;  // of what was prepared; empty: it is not recorded
+  std::int64_t released_ = 0;      // Ops::released() then
+  StepNodes nodes_;                // of all parts: their count, tokens and positions
   DeviceInts<T> staged_, staged_commit_;
   std::vector<KvCache<T>> piece_caches_;  // the cache as each piece of a prompt finds it
   std::optional<PieceRows> piece_rows_;
   std::int64_t logits_rows_ = 0;  // of the step's last nodes
   bool records_ = true;
-  StepRecordings<T> recordings_;  // of steps of several sequences
+  StepRecordings<T> recordings_;  // of steps of a pool's sequences
 
   // Activations for up to rows_ nodes.
   std::int64_t rows_ = 0;

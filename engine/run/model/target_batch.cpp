@@ -75,8 +75,8 @@ template <class T>
 void Target<T>::upload_layout() {
   const std::size_t bound = static_cast<std::size_t>(nodes_.compressed_rows);
   std::vector<std::int32_t> all, blocks, sources;
-  if (together_) {
-    all = {0, 0};  // StepCounts
+  if (together_ || alone_) {
+    all = {static_cast<std::int32_t>(alone_ ? parts_[0].cache->length() : 0), 0};  // StepCounts
   }
   for (const Part& part : parts_) {
     append(all, part.tree.token);
@@ -88,7 +88,7 @@ void Target<T>::upload_layout() {
       sources.push_back(source_row(part, source));
     }
   }
-  if (together_) {
+  if (together_ || alone_) {
     all[1] = static_cast<std::int32_t>(blocks.size());
     blocks.resize(bound);
     sources.resize(bound * static_cast<std::size_t>(is_nsa(shape_) ? shape_.nsa.cmp_block : 0));
@@ -100,13 +100,16 @@ void Target<T>::upload_layout() {
     append(all, part.tree.parent);
     append(all, part.layout.owner);
   }
+  if (alone_) {
+    all.resize(lists + 2 * static_cast<std::size_t>(nodes_.count));
+  }
   const std::int32_t* next = staged_.upload(*ops_, all);
   const std::int32_t* own = next + lists;
-  if (together_ && is_nsa(shape_)) {
+  if ((together_ || alone_) && is_nsa(shape_)) {
     static_assert(sizeof(kernels::StepCounts) == 2 * sizeof(std::int32_t));
     nodes_.counts = reinterpret_cast<const kernels::StepCounts*>(next);
   }
-  nodes_.token = next + (together_ ? 2 : 0);
+  nodes_.token = next + tokens_at();
   nodes_.position = nodes_.token + nodes_.count;
   nodes_.block = nodes_.position + nodes_.count;
   nodes_.source = nodes_.block + blocks.size();
@@ -119,16 +122,31 @@ void Target<T>::upload_layout() {
     part.nodes.owner = own + part.nodes.count;
     own = part.nodes.owner + part.nodes.compressed_rows;
   }
+  if (alone_) {
+    parts_[0].nodes.counts = nodes_.counts;
+  }
 }
 
 template <class T>
 void Target<T>::verify_batch(std::vector<SequencePart<T>> parts) {
+  prepare_batch(std::move(parts));
+  run_prepared();
+}
+
+template <class T>
+void Target<T>::prepare_batch(std::vector<SequencePart<T>> parts) {
   lay_out(std::move(parts));
-  if (together_) {
-    run_together();
-  } else {
-    run_nodes();
+  prepare_attention();
+}
+
+template <class T>
+void Target<T>::run_prepared(std::span<const std::int32_t> tokens) {
+  VERSIEVE_ASSERT(tokens.empty() || std::ssize(tokens) == nodes_.count, "a token a node");
+  if (released_ != ops_->released()) {  // arguments may name scratch memory that is gone
+    prepare_attention();
   }
+  staged_.replace(*ops_, tokens_at(), tokens);
+  recordings_.run(*ops_, step_shape_, [this] { run_nodes(); });
 }
 
 template <class T>
@@ -138,6 +156,7 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
   std::int64_t rows = 0, compressed = 0;
   // Of a pool's dense sequence alone, too: its steps can be recorded.
   together_ = parts.size() > 1 || (!is_nsa(shape_) && parts.front().cache != &cache_);
+  alone_ = false;
   for (SequencePart<T>& part : parts) {
     VERSIEVE_ASSERT(part.cache == &cache_ || part.choice != nullptr ||
                         !(part.options.resa || part.options.index),
@@ -159,26 +178,79 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
         parts_.size(), std::bit_ceil(static_cast<std::uint64_t>(compressed)));
     nodes_.compressed_rows = std::min(rows, static_cast<std::int64_t>(least));
   }
+  if (!together_ && can_bound(parts_[0])) {
+    bound_alone();
+  }
   upload_layout();
+}
+
+// Pieces of a prompt never come again.
+template <class T>
+bool Target<T>::can_bound(const Part& part) const {
+  const VerifyOptions& options = part.options;
+  return records_ && is_nsa(shape_) && part.cache != &cache_ && !piece_rows_ &&
+         !options.last_logits_only && !options.no_logits &&
+         can_verify_device({.nodes = part.nodes.count,
+                            .max_depth = part.nodes.count,
+                            .max_context = kernels::bound_of_context(part.nodes.context_len)},
+                           options);
+}
+
+template <class T>
+void Target<T>::bound_alone() {
+  alone_ = true;
+  StepNodes& nodes = parts_[0].nodes;
+  nodes.context_len = kernels::bound_of_context(nodes.context_len);
+  nodes.compressed_rows = nodes.count;  // a node completes one at most
+  nodes.newest_position = nodes.context_len + nodes.count;
+  nodes_.compressed_rows = nodes.compressed_rows;
 }
 
 // What follows the step's shape lies in device memory by now, or in its launches.
 template <class T>
-void Target<T>::run_together() {
-  const std::vector<AttentionStep<T>> steps = dense_steps();
-  kernels::StepShape shape = is_nsa(shape_) ? nsa_.prepare(steps) : dense_.prepare(steps);
+void Target<T>::prepare_attention() {
   count_logits();
-  if (!shape.empty()) {
-    for (const std::int64_t size : {nodes_.count, nodes_.compressed_rows, logits_rows_, rows_}) {
-      shape.push_back(size);
+  step_shape_.clear();
+  if (alone_) {
+    step_shape_ = shape_alone();
+  } else if (together_) {
+    const std::vector<AttentionStep<T>> steps = dense_steps();
+    step_shape_ = is_nsa(shape_) ? nsa_.prepare(steps) : dense_.prepare(steps);
+    // A prompt's pieces never come again; sizes of calls that choose are in their launches.
+    if (!records_ || piece_rows_ || steps.size() < parts_.size()) {
+      step_shape_.clear();
     }
-    shape.push_back(reinterpret_cast<std::int64_t>(nodes_.token));
   }
-  // A prompt's pieces never come again; sizes of calls that choose are in their launches.
-  if (!records_ || piece_rows_ || steps.size() < parts_.size()) {
-    shape.clear();
+  if (!step_shape_.empty()) {
+    for (const std::int64_t size : {nodes_.count, nodes_.compressed_rows, logits_rows_, rows_}) {
+      step_shape_.push_back(size);
+    }
+    step_shape_.push_back(reinterpret_cast<std::int64_t>(nodes_.token));
   }
-  recordings_.run(*ops_, shape, [this] { run_nodes(); });
+  released_ = ops_->released();
+}
+
+// All that the launches of a sequence alone hold of it.
+template <class T>
+kernels::StepShape Target<T>::shape_alone() const {
+  const Part& part = parts_[0];
+  const VerifyOptions& options = part.options;
+  const KvRows<T>& rows = part.cache->rows();
+  const auto at = [](const void* memory) { return reinterpret_cast<std::int64_t>(memory); };
+  kernels::StepShape shape = {part.nodes.context_len,
+                              part.nodes.chain,
+                              at(part.cache->pages().page),
+                              at(part.cache->compressed_pages().page),
+                              at(rows.k),
+                              rows.layer_rows,
+                              rows.cmp_layer_rows,
+                              options.group_size,
+                              static_cast<std::int64_t>(options.group_mode),
+                              static_cast<std::int64_t>(options.topk),
+                              options.hide_tree_compressed,
+                              options.one_launch};
+  shape.insert(shape.end(), options.schedule.begin(), options.schedule.end());
+  return shape;
 }
 
 // Of one sequence, or of all: their lists lie one behind the other.
@@ -260,7 +332,9 @@ template Target<double>::Part Target<double>::make_part(SequencePart<double>) co
 template void Target<double>::upload_layout();
 template void Target<double>::verify_batch(std::vector<SequencePart<double>>);
 template void Target<double>::lay_out(std::vector<SequencePart<double>>);
-template void Target<double>::run_together();
+template void Target<double>::prepare_batch(std::vector<SequencePart<double>>);
+template void Target<double>::run_prepared(std::span<const std::int32_t>);
+template void Target<double>::prepare_attention();
 template kernels::CompressParams<double> Target<double>::compressed_tokens(
     const LayerWeights<double>&, std::int64_t) const;
 template std::int64_t Target<double>::logits_row(std::size_t) const;
@@ -270,7 +344,9 @@ template Target<float>::Part Target<float>::make_part(SequencePart<float>) const
 template void Target<float>::upload_layout();
 template void Target<float>::verify_batch(std::vector<SequencePart<float>>);
 template void Target<float>::lay_out(std::vector<SequencePart<float>>);
-template void Target<float>::run_together();
+template void Target<float>::prepare_batch(std::vector<SequencePart<float>>);
+template void Target<float>::run_prepared(std::span<const std::int32_t>);
+template void Target<float>::prepare_attention();
 template kernels::CompressParams<float> Target<float>::compressed_tokens(const LayerWeights<float>&,
                                                                          std::int64_t) const;
 template std::int64_t Target<float>::logits_row(std::size_t) const;
@@ -280,7 +356,9 @@ template Target<Bf16>::Part Target<Bf16>::make_part(SequencePart<Bf16>) const;
 template void Target<Bf16>::upload_layout();
 template void Target<Bf16>::verify_batch(std::vector<SequencePart<Bf16>>);
 template void Target<Bf16>::lay_out(std::vector<SequencePart<Bf16>>);
-template void Target<Bf16>::run_together();
+template void Target<Bf16>::prepare_batch(std::vector<SequencePart<Bf16>>);
+template void Target<Bf16>::run_prepared(std::span<const std::int32_t>);
+template void Target<Bf16>::prepare_attention();
 template kernels::CompressParams<Bf16> Target<Bf16>::compressed_tokens(const LayerWeights<Bf16>&,
                                                                        std::int64_t) const;
 template std::int64_t Target<Bf16>::logits_row(std::size_t) const;

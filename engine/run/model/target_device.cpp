@@ -33,6 +33,7 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
             .block = tree.block,
             .source = tree.source};
   together_ = false;
+  alone_ = false;
   parts_.clear();
   parts_.push_back({.tree = {},
                     .layout = {},

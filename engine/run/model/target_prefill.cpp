@@ -76,8 +76,7 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
                                     .no_logits = end < count},
                         .cache = &piece_caches_.back()});
     }
-    lay_out(std::move(pieces));
-    run_together();
+    verify_batch(std::move(pieces));
   }
   piece_rows_.reset();
   cache_.set_length(before + count);
