@@ -49,7 +49,7 @@ TEST_CASE("a request's text is the same alone and in any batch on the GPU, a rea
 
 // Requests that join one step after the other; contexts pass bounds of recorded steps on the way.
 void check_recorded(const LlmShape& shape, const std::vector<std::string>& strategies,
-                    std::int64_t least_replays) {
+                    std::int64_t least_replays, std::int64_t concurrency = 20) {
   std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
   if (ops == nullptr) {
     return;
@@ -64,15 +64,16 @@ void check_recorded(const LlmShape& shape, const std::vector<std::string>& strat
                                   20 + static_cast<std::int64_t>(random() % 40))});
   }
   tiny::BatchTally tally;
-  tiny::compare_batch(engine, requests,
-                      {.concurrency = 20, .pages = 24 * pages_of(1200), .prefill_rows = 2000}, 16,
-                      tally);
+  tiny::compare_batch(
+      engine, requests,
+      {.concurrency = concurrency, .pages = 24 * pages_of(1200), .prefill_rows = 2000}, 16, tally);
   CHECK(tally.identical == tally.requests);
   CHECK(engine.target.recordings().replays() >= least_replays);
-  std::printf("%s: %d of %d requests identical, %d steps replayed, %d recorded\n",
+  std::printf("%s: %d of %d requests identical, %d steps replayed, %d recorded, %d ahead\n",
               strategies.front().c_str(), tally.identical, tally.requests,
               static_cast<int>(engine.target.recordings().replays()),
-              static_cast<int>(engine.target.recordings().recordings()));
+              static_cast<int>(engine.target.recordings().recordings()),
+              static_cast<int>(tally.steps_ahead));
 }
 
 TEST_CASE("a request's text is the same alone and in steps that are recorded") {
@@ -90,6 +91,13 @@ TEST_CASE("a request's text is the same alone and in steps that are recorded") {
   check_recorded(dense, {"dense/ar"}, 21);
   check_recorded(dense, {"dense/d4k3n12/bfs/c1/F*"}, 0);
   check_recorded(dense, {"dense/ar", "dense/d3k4n16/dfs/c1/F*", "dense/d6k1n7/bfs/c1/F*"}, 0);
+}
+
+TEST_CASE("a request alone in a session has the same text in steps that are recorded") {
+  const LlmShape nsa = demo_shape(AttentionKind::kNsa);
+  check_recorded(nsa, {"nsa/ar", "nsa/ar/bfs/c1/FRR"}, 300, 1);
+  check_recorded(nsa, {"nsa/ar", "nsa/d4k3n12/bfs/c4e/F*"}, 100, 1);
+  check_recorded(demo_shape(AttentionKind::kDense), {"dense/ar"}, 300, 1);
 }
 
 TEST_CASE("a small batch, for the checker of memory [small]", "[small]") {

@@ -146,8 +146,9 @@ struct BatchTally {
   std::int64_t steps = 0;    // of requests, with a draft
   std::int64_t yielded = 0;  // tokens of those
   std::int64_t rectifications = 0;
-  int choosing = 0;          // requests of SpecAttn
-  double reads_saved = 0.0;  // of those, summed
+  std::int64_t steps_ahead = 0;  // of sessions
+  int choosing = 0;              // requests of SpecAttn
+  double reads_saved = 0.0;      // of those, summed
 };
 
 template <class T>
@@ -182,6 +183,7 @@ void compare_batch(Pair& engine, const std::vector<BatchRequest>& requests,
       together[finished.id] = std::move(finished);
     }
   }
+  tally.steps_ahead += session.steps_ahead();
   for (std::size_t i = 0; i < requests.size(); ++i) {
     engine.generator.prefill(requests[i].prompt);
     const Generation alone = engine.generator.run(requests[i].options);

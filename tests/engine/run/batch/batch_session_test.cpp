@@ -31,6 +31,36 @@ TEMPLATE_TEST_CASE("a request's text is the same alone and in any batch, dense",
   check_batches<TestType>(tiny::shape(AttentionKind::kDense), 30, 2);
 }
 
+// Texts that end before their limit and requests that join undo what was prepared.
+TEMPLATE_TEST_CASE("requests whose next step is prepared ahead have the text that they have alone",
+                   "", float, Bf16) {
+  for (const AttentionKind attention : {AttentionKind::kNsa, AttentionKind::kDense}) {
+    tiny::Engine<TestType> engine(tiny::shape(attention));
+    const std::vector<std::string> strategies =
+        attention == AttentionKind::kNsa ? std::vector<std::string>{"nsa/ar", "nsa/ar/bfs/c1/FRR"}
+                                         : std::vector<std::string>{"dense/ar"};
+    std::mt19937_64 random(31);
+    tiny::BatchTally tally;
+    for (int batch = 0; batch < 12; ++batch) {
+      std::vector<BatchRequest> requests;
+      while (requests.size() < 7) {
+        requests.push_back(tiny::random_request(strategies, 120, random));
+        if (batch % 4 == 3) {
+          requests.back().prompt = tiny::prompt_with_prefix(
+              static_cast<std::int64_t>(requests.back().prompt.size()), 2, random);
+        }
+      }
+      tiny::compare_batch(engine, requests,
+                          {.concurrency = 1 + batch % 5,
+                           .pages = 40,
+                           .prefill_rows = 1 + static_cast<std::int64_t>(random() % 200)},
+                          1 + random() % 7, tally);
+    }
+    CHECK(tally.identical == tally.requests);
+    CHECK(tally.steps_ahead > 300);
+  }
+}
+
 // Keys that each chooses by, passes that several have in one step, chains that the target drafts
 // for itself, beside requests of dense attention with drafts.
 TEMPLATE_TEST_CASE("requests that choose tokens have the text that they have alone", "", float,
