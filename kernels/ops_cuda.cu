@@ -207,16 +207,19 @@ class CudaOps final : public Ops<T> {
   }
   // Calls that no shared launch takes run one after the other.
   void tree_attention_together(std::span<const TreeAttentionParams<T>> calls) {
-    const bool alike = std::all_of(calls.begin(), calls.end(), [](const auto& p) {
-      return p.selected.token == nullptr && p.weights == nullptr && p.counts == nullptr &&
-             !flash_decode_takes(p);
-    });
-    if (alike && calls.size() > 1) {
-      launch_tree_attention_together(calls, context_);
-      return;
-    }
+    std::vector<TreeAttentionParams<T>> alike;
     for (const TreeAttentionParams<T>& p : calls) {
-      tree_attention(p);
+      if (p.selected.token == nullptr && p.weights == nullptr && p.counts == nullptr &&
+          !flash_decode_takes(p)) {
+        alike.push_back(p);
+      } else {
+        tree_attention(p);
+      }
+    }
+    if (alike.size() > 1) {
+      launch_tree_attention_together<T>(alike, context_);
+    } else if (!alike.empty()) {
+      tree_attention(alike[0]);
     }
   }
   bool reads_counts(const NsaVerifyParams<T>& p) const override {

@@ -42,6 +42,9 @@ TreeAttentionParams<T> call_in_layer(const DenseStepParams<T>& step, std::size_t
   p.v_tree += layer * step.tree_rows * step.width();
   p.window = step.window(layer);
   p.splits_chain = p.splits_chain && p.window == 0;
+  if (p.selected.token != nullptr) {
+    p.selected.token += step.list_strides.empty() ? 0 : layer * step.list_strides[call];
+  }
   return p;
 }
 

@@ -36,6 +36,8 @@ struct FlashCall {
   ChunkPartials partials;
   int row_blocks = 0;  // of query rows, along x
   int splits = 0;      // along z, behind slice.path_blocks
+  // Of a step's layers: elements between two layers' lists of selected tokens.
+  std::int64_t list_stride = 0;
 };
 
 // A call alone.
@@ -54,7 +56,8 @@ struct FlashLone {
 struct FlashSeveral {
   static constexpr bool kSeveral = true;
   const FlashCall* calls = nullptr;
-  int row_blocks = 0;            // of the call that has most
+  int row_blocks = 0;  // of the call that has most
+  int layer = 0;
   int layer_rows = 0;            // of the caches before this layer's
   std::int64_t layer_nodes = 0;  // elements of the tree's keys before this layer's
   CacheMaps maps;                // of all caches and layers
@@ -77,6 +80,7 @@ struct FlashSeveral {
     call.p.k_tree += layer_nodes;
     call.p.v_tree += layer_nodes;
     call.slice.first_row += layer_rows;
+    call.p.selected.token += call.p.selected.token == nullptr ? 0 : layer * call.list_stride;
   }
 };
 

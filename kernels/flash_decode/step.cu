@@ -18,8 +18,14 @@ constexpr std::size_t kLaunchBytes = std::size_t{256} << 20;  // of a launch's p
 // From so many rows an SM on a warp merges a row, a CTA before.
 constexpr std::int64_t kRowsPerSm = 4;
 
+// A context's bound; a list's is its own length. Grids and a recording hold so long.
 std::int64_t bound_of(const FlashParams& p) {
-  return bound_of_context(p.context_len);
+  return p.selected.token != nullptr ? shared_bound(p) : bound_of_context(p.context_len);
+}
+
+// About the middle of the lengths that have one bound.
+std::int64_t middle_of(const FlashParams& p) {
+  return p.selected.token != nullptr ? shared_bound(p) : bound_of(p) - kBoundTokens / 2;
 }
 
 std::int64_t room_of(const FlashParams& p) {
@@ -27,8 +33,8 @@ std::int64_t room_of(const FlashParams& p) {
 }
 
 bool takes(const FlashParams& p) {
-  return flash_decode_takes(p) && !dense_pass_takes(p) && p.selected.token == nullptr &&
-         p.weights == nullptr && p.counts == nullptr && p.num_queries <= kSliceQueries;
+  return flash_decode_takes(p) && !dense_pass_takes(p) && p.weights == nullptr &&
+         p.counts == nullptr && p.num_queries <= kSliceQueries;
 }
 
 // Calls that share a launch.
@@ -51,9 +57,7 @@ std::int64_t chunks_of_cta(std::span<const FlashCall> calls, const FlashForm& fo
   for (std::int64_t share = 1; share <= kMostShare; share *= 2) {
     double ctas = 0.0, paths = 0.0;
     for (FlashCall call : calls) {
-      // About the middle of the lengths that have one bound.
-      cut_call(call, form, most_chunks(bound_of(call.p) - kBoundTokens / 2 + call.p.num_nodes),
-               share);
+      cut_call(call, form, most_chunks(middle_of(call.p) + call.p.num_nodes), share);
       const double blocks = static_cast<double>(call.row_blocks * call.p.num_kv_heads);
       ctas += blocks * call.splits;
       paths += blocks * call.slice.path_blocks;
@@ -104,6 +108,7 @@ void FlashStep::Plan::group(const std::vector<std::size_t>& taken) {
       FlashCall call{.p = p, .slice = {.tree = !is_chain(p)}, .partials = {}};
       call.slice.first_row = static_cast<int>((p.k - step->k) / width);
       Group& own = groups.back();
+      call.list_stride = step->list_strides.empty() ? 0 : step->list_strides[i];
       own.bytes += bytes;
       own.attended += tree_attention_traffic(p);
       own.attended += partials_traffic(p, true);
@@ -125,7 +130,7 @@ void FlashStep::Plan::cut(Group& group, std::span<FlashCall> own) {
   for (FlashCall& call : own) {
     cut_call(call, form, room_of(call.p), share);
     group.grid.add(call);
-    cut_call(call, form, most_chunks(call.p.context_len + call.p.num_nodes), share);
+    cut_call(call, form, most_chunks(shared_bound(call.p) + call.p.num_nodes), share);
   }
 }
 
@@ -142,8 +147,15 @@ void FlashStep::Plan::set_maps() {
                         step->cache_rows};
   if (of != mapped) {
     mapped = of;
-    maps = {.k = cache_map(step->k, rows, p.num_kv_heads, p.head_dim, kTileKeys),
-            .v = cache_map(step->v, rows, p.num_kv_heads, p.head_dim, kTileKeys)};
+    const auto map = [&](const Bf16* cache, int box) {
+      return cache_map(cache, rows, p.num_kv_heads, p.head_dim, box);
+    };
+    maps = {.k = map(step->k, kTileKeys),
+            .v = map(step->v, kTileKeys),
+            .k_run = map(step->k, kRunRows),
+            .v_run = map(step->v, kRunRows),
+            .k_row = map(step->k, 1),
+            .v_row = map(step->v, 1)};
   }
 }
 
@@ -218,6 +230,7 @@ void FlashStep::launch(std::int64_t layer, const LaunchContext& context) const {
     const FlashGrid& grid = group.grid;
     const FlashSeveral several{.calls = plan.arguments + group.first,
                                .row_blocks = grid.row_blocks,
+                               .layer = static_cast<int>(layer),
                                .layer_rows = static_cast<int>(layer * plan.step->cache_rows),
                                .layer_nodes = layer * plan.step->tree_rows * plan.step->width(),
                                .maps = plan.maps};

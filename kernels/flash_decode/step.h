@@ -21,7 +21,7 @@ class FlashStep {
   ~FlashStep();
 
   // Which of the step's calls such launches take in layers without a window: of at most 128
-  // queries, without lists and weights. `step` is looked at until the next plan. The host alone.
+  // queries, without weights. `step` is looked at until the next plan. The host alone.
   void plan(const DenseStepParams<Bf16>& step);
   const std::vector<std::size_t>& others() const;  // calls of the step that they do not
   std::size_t argument_bytes() const;              // what the host uploads, once a step

@@ -23,7 +23,7 @@ void index_keys_cpu(const IndexKeysParams<T>& params, int threads) {
   parallel_for(rows, rows * p.index.dim < kSmallElements ? 1 : threads, [&](std::int64_t row) {
     const std::int64_t layer = row / tokens;
     const std::int64_t token = p.first_token + row % tokens;
-    const T* k = p.k + (layer * p.k_layer_rows + token) * p.num_kv_heads * p.head_dim;
+    const T* k = p.k + (layer * p.k_layer_rows + p.pages.row(token)) * p.num_kv_heads * p.head_dim;
     T* key = p.keys + (layer * p.key_layer_rows + token) * p.index.dim;
     for (std::int64_t e = 0; e < p.index.dim; ++e) {
       const std::int64_t g = index_slot(p.index, e);

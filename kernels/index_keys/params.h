@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/common/element.h"
+#include "kernels/common/page_table.h"
 #include "kernels/common/step_counts.h"
 #include "kernels/topk/order_key.h"
 #include "model/words/index_shape.h"
@@ -26,7 +27,8 @@ struct IndexKeysParams {
   std::int64_t length = 0;          // L
   std::int64_t k_layer_rows = 0;    // token rows between two layers of k
   std::int64_t key_layer_rows = 0;  // and of the index keys
-  const T* k = nullptr;             // [layers, >= L, G, d], after rotary
+  PageTable pages;                  // of k
+  const T* k = nullptr;             // [layers, >= L, G, d], or [layers, *, G, d] by `pages`, turned
   T* keys = nullptr;                // [layers, >= L, D]
 };
 

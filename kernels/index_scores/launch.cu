@@ -5,15 +5,18 @@
 // its registers, as the rows of A; the query heads are the columns of B, in shared memory in the
 // order in which lanes read them: both sides permute the d products alike, so that a lane's 16
 // bytes of a key are 8 neighbouring elements. Positions are read once for up to 8 queries.
-// Grid: (up to two blocks of 8 warps an SM, eights of queries); warps go through the positions in
-// turns. Traffic: traffic::index_scores, the keys once. Bound by bandwidth for one or two queries,
-// by the tensor cores from four on.
-// Other shapes and f32: a warp a position, lanes over d.
+// Grid: (up to two blocks of 8 warps an SM, eights of queries, call); warps go through the
+// positions in turns. Traffic: traffic::index_scores, the keys once. Bound by bandwidth for one or
+// two queries, by the tensor cores from four on. Other shapes and f32: a warp a position, lanes
+// over d.
 #include "kernels/index_scores/launch.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <vector>
 
 #include "kernels/common/block_reduce.cuh"
+#include "kernels/common/call_list.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
@@ -120,13 +123,17 @@ __device__ inline float tile_score(const KeyTile<kDim> (&keys)[2], int heads, co
   return lane % 4 < 2 ? lower : upper;
 }
 
-template <int kDim>
+template <int kDim, int kCalls>
 __global__ void __launch_bounds__(kThreads, 2)
-    index_scores_kernel(const __grid_constant__ IndexScoresParams<Bf16> p) {
+    index_scores_kernel(const __grid_constant__ CallList<IndexScoresParams<Bf16>, kCalls> calls) {
+  const IndexScoresParams<Bf16>& p = calls.at(blockIdx.z);
   extern __shared__ __align__(16) unsigned char bytes[];
   const int heads = static_cast<int>(p.num_heads);
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kBlockRows;
   const int rows = static_cast<int>(min(p.rows - first_row, std::int64_t{kBlockRows}));
+  if (kCalls > 1 && rows <= 0) {
+    return;
+  }
   uint4* q = reinterpret_cast<uint4*>(bytes);
   const int row_words = heads * kDim / 8;
   float* weights = reinterpret_cast<float*>(q + rows * row_words);
@@ -153,16 +160,17 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-template <class T>
+template <class T, int kCalls>
 __global__ void __launch_bounds__(kThreads)
-    index_scores_warp_kernel(const __grid_constant__ IndexScoresParams<T> p) {
+    index_scores_warp_kernel(const __grid_constant__ CallList<IndexScoresParams<T>, kCalls> calls) {
+  const IndexScoresParams<T>& p = calls.at(blockIdx.z);
   release_successors();
   wait_for_predecessors();
   const int lane = static_cast<int>(threadIdx.x % 32);
   const std::int64_t position =
       static_cast<std::int64_t>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x / 32);
   const std::int64_t row = blockIdx.y;
-  if (position >= p.length) {
+  if (position >= p.length || row >= p.rows) {
     return;
   }
   const T* key = p.keys + position * p.head_dim;
@@ -181,27 +189,77 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kDim>
-void enqueue(const IndexScoresParams<Bf16>& p, cudaStream_t stream) {
-  const auto kernel = index_scores_kernel<kDim>;
-  const std::int64_t rows = std::min<std::int64_t>(p.rows, kBlockRows);
-  const std::size_t bytes =
-      static_cast<std::size_t>(rows * p.num_heads * (kDim * 2 + static_cast<int>(sizeof(float))));
-  const std::int64_t tiles = (p.length + kWarpKeys - 1) / kWarpKeys;
+// Of calls side by side: the grid's second and third dimension.
+template <class T>
+dim3 grid_of(std::span<const IndexScoresParams<T>> calls, std::int64_t blocks,
+             std::int64_t block_rows) {
+  const std::int64_t rows = most_of(calls, [](const auto& p) { return p.rows; });
+  return {static_cast<unsigned>(blocks),
+          static_cast<unsigned>((rows + block_rows - 1) / block_rows),
+          static_cast<unsigned>(calls.size())};
+}
+
+template <int kDim, int kCalls>
+void enqueue(const CallList<IndexScoresParams<Bf16>, kCalls>& list,
+             std::span<const IndexScoresParams<Bf16>> calls, cudaStream_t stream) {
+  const std::int64_t bytes = most_of(calls, [](const auto& p) {
+    return std::min<std::int64_t>(p.rows, kBlockRows) * p.num_heads *
+           (kDim * 2 + static_cast<int>(sizeof(float)));
+  });
+  const std::int64_t tiles =
+      most_of(calls, [](const auto& p) { return (p.length + kWarpKeys - 1) / kWarpKeys; });
   // Few positions: a warp a block, so that they spread over the chip.
-  const std::int64_t blocks = std::min(tiles, kSmBlocks * multiprocessors());
-  const dim3 grid(static_cast<unsigned>(blocks),
-                  static_cast<unsigned>((p.rows + kBlockRows - 1) / kBlockRows));
-  launch_dependent({.grid = grid, .threads = kThreads, .shared_bytes = bytes, .stream = stream},
-                   kernel, p);
+  const std::int64_t share =
+      (kSmBlocks * multiprocessors() + std::ssize(calls) - 1) / std::ssize(calls);
+  launch_dependent({.grid = grid_of(calls, std::min(tiles, share), kBlockRows),
+                    .threads = kThreads,
+                    .shared_bytes = static_cast<std::size_t>(bytes),
+                    .stream = stream},
+                   index_scores_kernel<kDim, kCalls>, list);
+}
+
+template <class T, int kCalls>
+void enqueue_warps(const CallList<IndexScoresParams<T>, kCalls>& list,
+                   std::span<const IndexScoresParams<T>> calls, cudaStream_t stream) {
+  const std::int64_t blocks =
+      (most_of(calls, [](const auto& p) { return p.length; }) + kWarps - 1) / kWarps;
+  launch_dependent({.grid = grid_of(calls, blocks, 1), .threads = kThreads, .stream = stream},
+                   index_scores_warp_kernel<T, kCalls>, list);
 }
 
 template <class T>
-void enqueue_warps(const IndexScoresParams<T>& p, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>((p.length + kWarps - 1) / kWarps),
-                  static_cast<unsigned>(p.rows));
-  launch_dependent({.grid = grid, .threads = kThreads, .stream = stream},
-                   index_scores_warp_kernel<T>, p);
+bool streams(const IndexScoresParams<T>& p) {
+  if constexpr (sizeof(T) == 2) {
+    return index_scores_streams(p);
+  }
+  return false;
+}
+
+// Calls of one form.
+template <class T>
+void launch_alike(std::span<const IndexScoresParams<T>> calls, const LaunchContext& context) {
+  launch_lists(calls, [&](const auto& list, std::span<const IndexScoresParams<T>> some) {
+    Traffic traffic;
+    for (const IndexScoresParams<T>& p : some) {
+      VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1, "index_scores needs queries and positions");
+      VERSIEVE_ASSERT(p.num_heads >= 1 && p.head_dim >= 1, "index_scores needs heads");
+      VERSIEVE_ASSERT(p.head_dim == some[0].head_dim, "calls are of one model");
+      VERSIEVE_ASSERT(p.rows < 65536 && p.length < (std::int64_t{1} << 33), "a grid holds them");
+      traffic +=
+          traffic::index_scores(p.rows, p.length, IndexHeads{p.num_heads, p.head_dim}, sizeof(T));
+    }
+    const LaunchRange range("index_scores", traffic, context.observer);
+    if constexpr (sizeof(T) == 2) {
+      if (streams(some[0])) {
+        some[0].head_dim == 64 ? enqueue<64>(list, some, context.stream)
+                               : enqueue<128>(list, some, context.stream);
+        check(cudaGetLastError());
+        return;
+      }
+    }
+    enqueue_warps(list, some, context.stream);
+    check(cudaGetLastError());
+  });
 }
 
 }  // namespace
@@ -216,29 +274,25 @@ bool index_scores_streams(const IndexScoresParams<Bf16>& p) {
 
 template <class T>
 void launch_index_scores(const IndexScoresParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1, "index_scores needs queries and positions");
-  VERSIEVE_ASSERT(p.num_heads >= 1 && p.head_dim >= 1, "index_scores needs heads");
-  VERSIEVE_ASSERT(p.rows < 65536 && p.length < (std::int64_t{1} << 33), "a grid holds them");
-  const LaunchRange range(
-      "index_scores",
-      traffic::index_scores(p.rows, p.length, IndexHeads{p.num_heads, p.head_dim}, sizeof(T)),
-      context.observer);
-  if constexpr (sizeof(T) == 2) {
-    if (index_scores_streams(p)) {
-      if (p.head_dim == 64) {
-        enqueue<64>(p, context.stream);
-      } else {
-        enqueue<128>(p, context.stream);
-      }
-      check(cudaGetLastError());
-      return;
-    }
+  launch_alike(std::span(&p, 1), context);
+}
+
+template <class T>
+void launch_index_scores_together(std::span<const IndexScoresParams<T>> calls,
+                                  const LaunchContext& context) {
+  std::vector<IndexScoresParams<T>> streamed, others;
+  for (const IndexScoresParams<T>& p : calls) {
+    (streams(p) ? streamed : others).push_back(p);
   }
-  enqueue_warps(p, context.stream);
-  check(cudaGetLastError());
+  launch_alike<T>(streamed, context);
+  launch_alike<T>(others, context);
 }
 
 template void launch_index_scores<float>(const IndexScoresParams<float>&, const LaunchContext&);
 template void launch_index_scores<Bf16>(const IndexScoresParams<Bf16>&, const LaunchContext&);
+template void launch_index_scores_together<float>(std::span<const IndexScoresParams<float>>,
+                                                  const LaunchContext&);
+template void launch_index_scores_together<Bf16>(std::span<const IndexScoresParams<Bf16>>,
+                                                 const LaunchContext&);
 
 }  // namespace versieve::kernels

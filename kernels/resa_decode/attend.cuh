@@ -40,14 +40,15 @@ struct ChunkShare {
   }
 };
 
-// Grid: (split, KV head).
+// Grid: (split, KV head, call).
 template <class T, int kLanesPerKey>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
-    resa_attend_vanilla_kernel(const __grid_constant__ ResaDecodeParams<T> p,
-                               const ResaScratch scratch) {
+    resa_attend_vanilla_kernel(const __grid_constant__ ResaCalls<T> calls) {
   extern __shared__ float merge[];
   release_successors();
   wait_for_predecessors();
+  const ResaDecodeParams<T>& p = calls.at(blockIdx.z).p;
+  const ResaScratch& scratch = calls.at(blockIdx.z).scratch;
   const ResaStep s = resa_step(p);
   const std::int64_t g = blockIdx.y;
   const ListedTokens<T> tokens(p, s, p.indices + g * scratch.indices);
@@ -84,12 +85,14 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   }
 }
 
-// Grid: query heads.
+// Grid: (query heads, call).
 template <class T>
 __global__ void __launch_bounds__(kCombineParts * 128)
-    resa_combine_kernel(const __grid_constant__ ResaDecodeParams<T> p, const ResaScratch scratch) {
+    resa_combine_kernel(const __grid_constant__ ResaCalls<T> calls) {
   release_successors();
   wait_for_predecessors();
+  const ResaDecodeParams<T>& p = calls.at(blockIdx.y).p;
+  const ResaScratch& scratch = calls.at(blockIdx.y).scratch;
   const ResaStep s = resa_step(p);
   const std::int64_t row = blockIdx.x;
   const std::int64_t g = row / (p.num_heads / p.num_kv_heads);

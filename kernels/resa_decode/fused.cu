@@ -1,7 +1,7 @@
-// resa_decode in one launch, bf16, head sizes 64 and 128. Grid: a cluster of 1 to 16 blocks a KV
-// head; phases, parted by barriers of the cluster: score, select, write the list, attend, merge.
-// Traffic: traffic::resa_decode and the partial results. Bound by memory with many key blocks, by
-// the chain of the phases with few.
+// resa_decode in one launch, bf16, head sizes 64 and 128. Grid: (a cluster of 1 to 16 blocks a KV
+// head, call); phases, parted by barriers of the cluster: score, select, write the list, attend,
+// merge. Traffic: traffic::resa_decode and the partial results. Bound by memory with many key
+// blocks, by the chain of the phases with few.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -55,10 +55,10 @@ __device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScra
   write_chosen(shared, keys, first, count, cut, out);
 }
 
-template <int kHeadDim>
+template <int kHeadDim, int kCalls>
 __global__ void __launch_bounds__(kFusedThreads, kHeadDim == 64 ? 2 : 1)
-    resa_decode_kernel(const __grid_constant__ Params p, const __grid_constant__ ListedMaps maps,
-                       const __grid_constant__ ResaScratch scratch) {
+    resa_decode_kernel(const __grid_constant__ CallList<ResaCall<Bf16>, kCalls> calls,
+                       const __grid_constant__ ListedMaps maps) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ FusedShared shared;
   release_successors();
@@ -78,6 +78,8 @@ __global__ void __launch_bounds__(kFusedThreads, kHeadDim == 64 ? 2 : 1)
   cluster_arrive_relaxed();
   const Place place = cluster_place();
   wait_for_predecessors();
+  const Params& p = calls.at(blockIdx.y).p;
+  const ResaScratch& scratch = calls.at(blockIdx.y).scratch;
   const int g = static_cast<int>(blockIdx.x) / place.blocks;
   const ResaStep s = resa_step(p);
   choose_blocks<kHeadDim>(p, s, scratch, g, place, memory, shared);
@@ -90,7 +92,7 @@ __global__ void __launch_bounds__(kFusedThreads, kHeadDim == 64 ? 2 : 1)
 }
 
 // Clusters of that size which run side by side.
-template <int kHeadDim>
+template <int kHeadDim, int kCalls>
 int clusters_at_once(int cluster) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
@@ -104,42 +106,49 @@ int clusters_at_once(int cluster) {
   config.attrs = &attribute;
   config.numAttrs = 1;
   int count = 0;
-  check(cudaOccupancyMaxActiveClusters(&count, resa_decode_kernel<kHeadDim>, &config));
+  check(cudaOccupancyMaxActiveClusters(&count, resa_decode_kernel<kHeadDim, kCalls>, &config));
   return count;
 }
 
-// Blocks of a cluster: as many as let all KV heads run at once.
-template <int kHeadDim>
-int cluster_for(const Params& p) {
+// Blocks of a cluster: as many as let all KV heads of all calls run at once.
+template <int kHeadDim, int kCalls>
+int cluster_for(std::span<const ResaCall<Bf16>> calls) {
   static const auto at_once = [] {
-    check(cudaFuncSetAttribute(resa_decode_kernel<kHeadDim>,
+    check(cudaFuncSetAttribute(resa_decode_kernel<kHeadDim, kCalls>,
                                cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-    check(cudaFuncSetAttribute(resa_decode_kernel<kHeadDim>,
+    check(cudaFuncSetAttribute(resa_decode_kernel<kHeadDim, kCalls>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                FusedMemory<kHeadDim>::kBytes));
     std::array<int, 5> counts{};
     for (int i = 0; i < 5; ++i) {
-      counts[static_cast<std::size_t>(i)] = clusters_at_once<kHeadDim>(1 << i);
+      counts[static_cast<std::size_t>(i)] = clusters_at_once<kHeadDim, kCalls>(1 << i);
     }
     return counts;
   }();
+  const Params& p = calls.front().p;
+  const std::int64_t heads = p.num_kv_heads * std::ssize(calls);
   int log = 4;
-  while (log > 0 && at_once[static_cast<std::size_t>(log)] < p.num_kv_heads) {
+  while (log > 0 && at_once[static_cast<std::size_t>(log)] < heads) {
     --log;
   }
   const std::int64_t wished =
       p.splits > 0 ? std::min<std::int64_t>(p.splits, kMostCluster) : std::int64_t{kMostCluster};
   int cluster =
       std::min(1 << log, static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(wished))));
-  while (cluster * kMostKeys < p.block_count()) {
+  const std::int64_t blocks = most_of(calls, [](const auto& c) { return c.p.block_count(); });
+  while (cluster * kMostKeys < blocks) {
     cluster *= 2;
   }
   return cluster;
 }
 
-ListedMaps listed_maps(const Params& p) {
+int box_rows(const Params& p) {
   const std::int64_t block = p.selection.key_block;
-  const int rows = static_cast<int>(std::min<std::int64_t>(kTileKeys, block & -block));
+  return static_cast<int>(std::min<std::int64_t>(kTileKeys, block & -block));
+}
+
+ListedMaps listed_maps(const Params& p) {
+  const int rows = box_rows(p);
   const std::int64_t known = p.pages.rows(p.context_len);
   const bool empty = known == 0;  // a map needs a row, though none is asked for
   const std::int64_t cached = std::max<std::int64_t>(1, known);
@@ -148,24 +157,38 @@ ListedMaps listed_maps(const Params& p) {
 }
 
 template <int kHeadDim>
-void launch(const Params& p, const ResaScratch& scratch, cudaStream_t stream) {
-  const int cluster = cluster_for<kHeadDim>(p);
-  launch_dependent({.grid = dim3(static_cast<unsigned>(cluster * p.num_kv_heads)),
-                    .threads = kFusedThreads,
-                    .cluster = static_cast<unsigned>(cluster),
-                    .shared_bytes = FusedMemory<kHeadDim>::kBytes,
-                    .stream = stream},
-                   resa_decode_kernel<kHeadDim>, p, listed_maps(p), scratch);
-  check(cudaGetLastError());
+void launch(std::span<const ResaCall<Bf16>> calls, cudaStream_t stream) {
+  launch_lists(calls, [&](const auto& list, std::span<const ResaCall<Bf16>> some) {
+    constexpr int kCalls = std::decay_t<decltype(list)>::kCount;
+    const int cluster = cluster_for<kHeadDim, kCalls>(some);
+    const Params& p = some.front().p;
+    launch_dependent({.grid = dim3(static_cast<unsigned>(cluster * p.num_kv_heads),
+                                   static_cast<unsigned>(some.size())),
+                      .threads = kFusedThreads,
+                      .cluster = static_cast<unsigned>(cluster),
+                      .shared_bytes = FusedMemory<kHeadDim>::kBytes,
+                      .stream = stream},
+                     resa_decode_kernel<kHeadDim, kCalls>, list, listed_maps(p));
+    check(cudaGetLastError());
+  });
 }
 
 }  // namespace
 
-void launch_resa_fused(const Params& p, const ResaScratch& scratch, const LaunchContext& context) {
-  VERSIEVE_ASSERT(resa_fused_takes(p), "another form takes it");
-  const LaunchRange range("resa_decode", resa_decode_traffic(p), context.observer);
-  p.head_dim == 64 ? launch<64>(p, scratch, context.stream)
-                   : launch<128>(p, scratch, context.stream);
+bool resa_fused_shares(const Params& a, const Params& b) {
+  return a.pages.page != nullptr && b.pages.page != nullptr && a.pages.count == b.pages.count &&
+         a.k == b.k && a.v == b.v && box_rows(a) == box_rows(b);
+}
+
+void launch_resa_fused(std::span<const ResaCall<Bf16>> calls, const LaunchContext& context) {
+  Traffic traffic;
+  for (const ResaCall<Bf16>& call : calls) {
+    VERSIEVE_ASSERT(resa_fused_takes(call.p), "another form takes it");
+    traffic += resa_decode_traffic(call.p);
+  }
+  const LaunchRange range("resa_decode", traffic, context.observer);
+  calls.front().p.head_dim == 64 ? launch<64>(calls, context.stream)
+                                 : launch<128>(calls, context.stream);
 }
 
 }  // namespace versieve::kernels

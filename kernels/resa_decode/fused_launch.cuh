@@ -1,6 +1,7 @@
 // The fused form of resa_decode: one launch for bf16 and head sizes 64 and 128.
 #pragma once
 
+#include <span>
 #include <type_traits>
 
 #include "kernels/common/launch_context.h"
@@ -27,8 +28,10 @@ bool resa_fused_takes(const ResaDecodeParams<T>& p) {
   return std::is_same_v<T, Bf16> && !p.vanilla && (p.head_dim == 64 || p.head_dim == 128) &&
          p.block_count() <= kMostCluster * kMostKeys;
 }
-// Enqueues, never waits. REQUIRES: resa_fused_takes(p), H/G <= 16.
-void launch_resa_fused(const ResaDecodeParams<Bf16>& p, const ResaScratch& scratch,
-                       const LaunchContext& context);
+// Whether a launch takes both: their caches are read through one pair of maps.
+bool resa_fused_shares(const ResaDecodeParams<Bf16>& a, const ResaDecodeParams<Bf16>& b);
+// Enqueues, never waits. REQUIRES: resa_fused_takes each, H/G <= 16; they share a launch, and are
+// at most kMostListedCalls.
+void launch_resa_fused(std::span<const ResaCall<Bf16>> calls, const LaunchContext& context);
 
 }  // namespace versieve::kernels

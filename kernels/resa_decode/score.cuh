@@ -25,13 +25,16 @@ __device__ inline float mean_query(const ResaDecodeParams<T>& p, std::int64_t i)
   return sum / static_cast<float>(rows);
 }
 
-// kHeld: the means of all KV heads lie in shared memory; else each row works its own out again.
+// Grid: (rows of block keys in turns, call). kHeld: the means of all KV heads lie in shared memory;
+// else each row works its own out again.
 template <class T, int kLanes, bool kHeld>
 __global__ void __launch_bounds__(kScoreThreads)
-    resa_score_kernel(const __grid_constant__ ResaDecodeParams<T> p, const ResaScratch scratch) {
+    resa_score_kernel(const __grid_constant__ ResaCalls<T> calls) {
   extern __shared__ __align__(16) float mean[];  // [G, d]
   release_successors();
   wait_for_predecessors();
+  const ResaDecodeParams<T>& p = calls.at(blockIdx.y).p;
+  const ResaScratch& scratch = calls.at(blockIdx.y).scratch;
   const ResaStep s = resa_step(p);
   if constexpr (kHeld) {
     for (std::int64_t i = threadIdx.x; i < p.num_kv_heads * p.head_dim; i += blockDim.x) {

@@ -121,14 +121,16 @@ __device__ inline void write_taken(ResaSelectShared& shared, const std::uint32_t
   }
 }
 
-// Grid: KV heads. kShared: a row's keys are copied to shared memory first.
+// Grid: (KV heads, call). kShared: a row's keys are copied to shared memory first.
 template <class T, bool kShared>
 __global__ void __launch_bounds__(kResaSelectThreads)
-    resa_select_kernel(const __grid_constant__ ResaDecodeParams<T> p, const ResaScratch scratch) {
+    resa_select_kernel(const __grid_constant__ ResaCalls<T> calls) {
   extern __shared__ std::uint32_t copy[];
   __shared__ ResaSelectShared shared;
   release_successors();
   wait_for_predecessors();
+  const ResaDecodeParams<T>& p = calls.at(blockIdx.y).p;
+  const ResaScratch& scratch = calls.at(blockIdx.y).scratch;
   const ResaStep s = resa_step(p);
   const std::uint32_t* rank = scratch.rank + blockIdx.x * scratch.blocks;
   std::int32_t* out = p.indices + blockIdx.x * scratch.indices;

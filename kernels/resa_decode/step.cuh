@@ -2,6 +2,7 @@
 // device memory, and where the launches leave their results for the next.
 #pragma once
 
+#include "kernels/common/call_list.cuh"
 #include "kernels/flash_decode/partition.h"
 #include "kernels/resa_decode/params.h"
 
@@ -13,6 +14,16 @@ struct ResaScratch {
   std::int64_t indices = 0;       // room a KV head in the caller's list
   ChunkPartials partials;
 };
+
+// What a launch takes of a call.
+template <class T>
+struct ResaCall {
+  ResaDecodeParams<T> p;
+  ResaScratch scratch;
+};
+// Of launches that are no op's fastest form: room for several, whatever their number.
+template <class T>
+using ResaCalls = CallList<ResaCall<T>, kMostListedCalls>;
 
 struct ResaStep {
   std::int64_t context_len, length;  // rows of the cache; L

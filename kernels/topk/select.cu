@@ -8,11 +8,15 @@
 //           over the lists, or, radix, over the whole row from the leading bits on; at most 256
 //           scores left: ranked by (key, index); one key left: its lowest indices
 //           (select_emit.cuh)
-// Grid: a cluster of `cluster` blocks of 512 threads a row. A block's scores stay in registers if
-// its part of the row is one chunk, else they are read again in each pass over the row (gvr: one).
-// Traffic: traffic::topk, the row once. Bound by latency, at many long rows by issue and bandwidth.
+// Grid: (a cluster of `cluster` blocks of 512 threads a row, call). A block's scores stay in
+// registers if its part of the row is one chunk, else they are read again in each pass over the row
+// (gvr: one). Traffic: traffic::topk, the row once. Bound by latency, at many long rows by issue
+// and bandwidth.
 #include <algorithm>
+#include <type_traits>
+#include <vector>
 
+#include "kernels/common/call_list.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/topk/select.h"
@@ -211,14 +215,25 @@ __device__ inline void finish(RowSearch<T, kItems>& s, const TopkParams<T>& p, s
   s.cluster.barrier_wait();
 }
 
-template <class T, int kItems>
+// What a launch takes of a call.
+template <class T>
+struct SelectCall {
+  TopkParams<T> p;
+  SelectPlan plan;
+};
+
+template <class T, int kItems, int kCalls>
 __global__ void __launch_bounds__(kSelectThreads, 2)
-    topk_select_kernel(const __grid_constant__ TopkParams<T> p,
-                       const __grid_constant__ SelectPlan plan) {
+    topk_select_kernel(const __grid_constant__ CallList<SelectCall<T>, kCalls> calls) {
   extern __shared__ __align__(16) unsigned char bytes[];
   const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
   const int blocks = static_cast<int>(cluster.num_blocks());
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(blocks);
+  const TopkParams<T>& p = calls.at(blockIdx.y).p;
+  const SelectPlan& plan = calls.at(blockIdx.y).plan;
+  if (kCalls > 1 && row >= p.rows) {
+    return;  // all blocks of a cluster
+  }
   RowSearch<T, kItems> s{.cluster = cluster,
                          .part = row_part(p, row, static_cast<int>(cluster.block_rank()), blocks),
                          .plan = plan,
@@ -257,10 +272,13 @@ __global__ void __launch_bounds__(kSelectThreads, 2)
   finish(s, p, row, lists, done ? s.memory.list : s.memory.fixed.own_list);
 }
 
-template <class T, int kItems>
-void enqueue(const TopkParams<T>& p, int cluster, const SelectPlan& plan, cudaStream_t stream) {
-  const auto kernel = topk_select_kernel<T, kItems>;
-  const std::size_t bytes = select_shared_bytes(plan.map_words, plan.list_room);
+template <int kItems, class T, int kCalls>
+void enqueue(const CallList<SelectCall<T>, kCalls>& list, std::span<const SelectCall<T>> calls,
+             int cluster, cudaStream_t stream) {
+  const auto kernel = topk_select_kernel<T, kItems, kCalls>;
+  const std::size_t bytes = most_of(calls, [](const SelectCall<T>& call) {
+    return select_shared_bytes(call.plan.map_words, call.plan.list_room);
+  });
   if (cluster > 8) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   }
@@ -272,14 +290,33 @@ void enqueue(const TopkParams<T>& p, int cluster, const SelectPlan& plan, cudaSt
   attribute.val.clusterDim.y = 1;
   attribute.val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(p.rows * cluster));
+  const std::int64_t rows = most_of(calls, [](const SelectCall<T>& call) { return call.p.rows; });
+  config.gridDim = dim3(static_cast<unsigned>(rows * cluster), static_cast<unsigned>(calls.size()));
   config.blockDim = dim3(kSelectThreads);
   config.dynamicSmemBytes = bytes;
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kernel, p, plan));
+  check(cudaLaunchKernelEx(&config, kernel, list));
 }
+
+template <class T>
+SelectCall<T> select_call(const TopkParams<T>& p, const SelectPlan& plan) {
+  SelectCall<T> call{.p = p, .plan = plan};
+  if (p.variant != TopkVariant::kGvr) {
+    call.p.hint = nullptr;
+  }
+  return call;
+}
+
+template <class T>
+Traffic traffic_of(const SelectCall<T>& call) {
+  const TopkParams<T>& p = call.p;
+  const std::int64_t hints = p.hint == nullptr ? 0 : std::min<std::int64_t>(p.k, kSelectThreads);
+  return traffic::topk(p.rows, p.length, p.k, sizeof(T), hints);
+}
+
+constexpr int kTogetherItems = 16;  // scores a thread, of several calls
 
 }  // namespace
 
@@ -287,35 +324,66 @@ template <class T>
 void launch_select(const TopkParams<T>& p, const SelectShape& shape, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1 && p.k >= 1, "topk needs rows, scores and k");
   VERSIEVE_ASSERT(select_fits(p, shape), "the rows fit a cluster in this shape");
-  TopkParams<T> call = p;
-  if (p.variant != TopkVariant::kGvr) {
-    call.hint = nullptr;
-  }
-  const SelectPlan plan = select_plan(p, shape);
-  const std::int64_t hints = call.hint == nullptr ? 0 : std::min<std::int64_t>(p.k, kSelectThreads);
-  const LaunchRange range("topk", traffic::topk(p.rows, p.length, p.k, sizeof(T), hints),
-                          context.observer);
+  const CallList<SelectCall<T>, 1> list{{select_call(p, select_plan(p, shape))}};
+  const std::span<const SelectCall<T>> calls(list.call);
+  const LaunchRange range("topk", traffic_of(calls[0]), context.observer);
   switch (shape.items) {
     case 4:
       if constexpr (sizeof(T) == 4) {
-        enqueue<T, 4>(call, shape.cluster, plan, context.stream);
+        enqueue<4>(list, calls, shape.cluster, context.stream);
       }
       break;
     case 8:
-      enqueue<T, 8>(call, shape.cluster, plan, context.stream);
+      enqueue<8>(list, calls, shape.cluster, context.stream);
       break;
     case 16:
-      enqueue<T, 16>(call, shape.cluster, plan, context.stream);
+      enqueue<16>(list, calls, shape.cluster, context.stream);
       break;
     default:
-      enqueue<T, 32>(call, shape.cluster, plan, context.stream);
+      enqueue<32>(list, calls, shape.cluster, context.stream);
       break;
   }
+}
+
+template <class T>
+void launch_select_together(std::span<const TopkParams<T>> calls, const LaunchContext& context) {
+  // The rows of all, as many as there are of the longest.
+  TopkParams<T> all = calls.front();
+  all.rows = 0;
+  for (const TopkParams<T>& p : calls) {
+    VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1 && p.k >= 1, "topk needs rows, scores and k");
+    all.rows += p.rows;
+    all.length = std::max(all.length, p.length);
+    all.k = std::max(all.k, p.k);
+    all.variant = p.variant == TopkVariant::kGvr ? p.variant : all.variant;
+  }
+  SelectShape shape{select_shape(all).cluster, kTogetherItems};
+  while (shape.cluster < kMaxCluster && !select_fits(all, shape)) {
+    shape.cluster *= 2;  // many rows ask for small clusters, long ones for large
+  }
+  std::vector<SelectCall<T>> planned;
+  Traffic traffic;
+  for (TopkParams<T> p : calls) {
+    const std::int64_t rows = p.rows;
+    p.rows = all.rows;  // that share the chip
+    VERSIEVE_ASSERT(select_fits(p, shape), "the rows fit a cluster in this shape");
+    const SelectPlan plan = select_plan(p, shape);
+    p.rows = rows;
+    planned.push_back(select_call(p, plan));
+    traffic += traffic_of(planned.back());
+  }
+  const LaunchRange range("topk", traffic, context.observer);
+  launch_lists<SelectCall<T>>(planned, [&](const auto& list, std::span<const SelectCall<T>> some) {
+    enqueue<kTogetherItems>(list, some, shape.cluster, context.stream);
+  });
 }
 
 template void launch_select<float>(const TopkParams<float>&, const SelectShape&,
                                    const LaunchContext&);
 template void launch_select<Bf16>(const TopkParams<Bf16>&, const SelectShape&,
                                   const LaunchContext&);
+template void launch_select_together<float>(std::span<const TopkParams<float>>,
+                                            const LaunchContext&);
+template void launch_select_together<Bf16>(std::span<const TopkParams<Bf16>>, const LaunchContext&);
 
 }  // namespace versieve::kernels

@@ -3,6 +3,7 @@
 
 #ifdef VERSIEVE_HAS_CUDA
 #include <cstddef>
+#include <span>
 
 #include "kernels/common/launch_context.h"
 #include "kernels/topk/params.h"
@@ -33,6 +34,10 @@ std::size_t select_shared_bytes(const TopkParams<T>& p, const SelectShape& shape
 // REQUIRES: select_fits. Enqueues, never waits, needs no scratch.
 template <class T>
 void launch_select(const TopkParams<T>& p, const SelectShape& shape, const LaunchContext& context);
+// The rows of several calls, up to 64 in a launch, in a shape that all of them fit. REQUIRES:
+// select_takes each.
+template <class T>
+void launch_select_together(std::span<const TopkParams<T>> calls, const LaunchContext& context);
 
 }  // namespace versieve::kernels
 #endif

@@ -6,11 +6,13 @@
 //           narrowed by bins of equal width in their keys, to one key or few scores
 //   order   places by prefix sums over lanes and warps; indices gathered in shared memory, written
 //           by neighbouring threads
-// Grid: a block of 1,024 threads a row, 8 or 16 scores a thread. It meets six times where one
-// histogram decides. Traffic: traffic::topk, the row once. Bound by latency. Clusters of blocks and
-// a threshold guessed from the row itself were slower (TRIED.md).
+// Grid: (a block of 1,024 threads a row, call), 8 or 16 scores a thread. It meets six times where
+// one histogram decides. Traffic: traffic::topk, the row once. Bound by latency. Clusters of blocks
+// and a threshold guessed from the row itself were slower (TRIED.md).
 #include <algorithm>
+#include <type_traits>
 
+#include "kernels/common/call_list.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/topk/select_emit.cuh"
@@ -285,12 +287,16 @@ __device__ inline int stage_chosen(const ShortRow<T>& row, const Marks& marks, i
   return shared.staged_count;
 }
 
-template <class T, int kItems>
+template <class T, int kItems, int kCalls>
 __global__ void __launch_bounds__(kShortThreads, 1)
-    topk_short_kernel(const __grid_constant__ TopkParams<T> p) {
+    topk_short_kernel(const __grid_constant__ CallList<TopkParams<T>, kCalls> calls) {
   extern __shared__ std::int32_t staged[];  // chosen indices, in order
   __shared__ ShortShared shared;
+  const TopkParams<T>& p = calls.at(blockIdx.y);
   const std::int64_t at = blockIdx.x;
+  if (kCalls > 1 && at >= p.rows) {
+    return;
+  }
   const T* scores = p.scores + at * p.length;
   const ShortRow<T> row{
       scores, static_cast<int>(p.length),
@@ -345,14 +351,19 @@ std::int64_t most_positions(const TopkParams<T>& p) {
 }
 
 template <class T, int kItems>
-void enqueue(const TopkParams<T>& p, cudaStream_t stream) {
-  const auto kernel = topk_short_kernel<T, kItems>;
-  const std::size_t bytes =
-      static_cast<std::size_t>(std::min(p.k, p.length)) * sizeof(std::int32_t);
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)));
-  kernel<<<static_cast<unsigned>(p.rows), kShortThreads, bytes, stream>>>(p);
-  check(cudaGetLastError());
+void enqueue(std::span<const TopkParams<T>> calls, cudaStream_t stream) {
+  launch_lists(calls, [&](const auto& list, std::span<const TopkParams<T>> some) {
+    const auto kernel = topk_short_kernel<T, kItems, std::decay_t<decltype(list)>::kCount>;
+    const std::size_t bytes = static_cast<std::size_t>(most_of(
+                                  some, [](const auto& p) { return std::min(p.k, p.length); })) *
+                              sizeof(std::int32_t);
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(bytes)));
+    const std::int64_t rows = most_of(some, [](const auto& p) { return p.rows; });
+    const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(some.size()));
+    kernel<<<grid, kShortThreads, bytes, stream>>>(list);
+    check(cudaGetLastError());
+  });
 }
 
 }  // namespace
@@ -372,22 +383,34 @@ int short_items(const TopkParams<T>& p) {
 }
 
 template <class T>
-void launch_short_rows(const TopkParams<T>& p, int items, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1 && p.k >= 1, "topk needs rows, scores and k");
-  VERSIEVE_ASSERT((items == 8 || items == 16) && short_rows_hold(p, items), "a block holds a row");
-  const LaunchRange range("topk", traffic::topk(p.rows, p.length, p.k, sizeof(T), 0),
-                          context.observer);
+void launch_short_rows_together(std::span<const TopkParams<T>> calls, int items,
+                                const LaunchContext& context) {
+  Traffic traffic;
+  for (const TopkParams<T>& p : calls) {
+    VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1 && p.k >= 1, "topk needs rows, scores and k");
+    VERSIEVE_ASSERT((items == 8 || items == 16) && short_rows_hold(p, items),
+                    "a block holds a row");
+    traffic += traffic::topk(p.rows, p.length, p.k, sizeof(T), 0);
+  }
+  const LaunchRange range("topk", traffic, context.observer);
   if (items == 8) {
-    enqueue<T, 8>(p, context.stream);
+    enqueue<T, 8>(calls, context.stream);
   } else {
-    enqueue<T, 16>(p, context.stream);
+    enqueue<T, 16>(calls, context.stream);
   }
 }
 
-#define VERSIEVE_INSTANTIATE(T)                                \
-  template bool short_rows_hold<T>(const TopkParams<T>&, int); \
-  template int short_items<T>(const TopkParams<T>&);           \
-  template void launch_short_rows<T>(const TopkParams<T>&, int, const LaunchContext&);
+template <class T>
+void launch_short_rows(const TopkParams<T>& p, int items, const LaunchContext& context) {
+  launch_short_rows_together(std::span(&p, 1), items, context);
+}
+
+#define VERSIEVE_INSTANTIATE(T)                                                        \
+  template bool short_rows_hold<T>(const TopkParams<T>&, int);                         \
+  template int short_items<T>(const TopkParams<T>&);                                   \
+  template void launch_short_rows<T>(const TopkParams<T>&, int, const LaunchContext&); \
+  template void launch_short_rows_together<T>(std::span<const TopkParams<T>>, int,     \
+                                              const LaunchContext&);
 VERSIEVE_INSTANTIATE(float)
 VERSIEVE_INSTANTIATE(Bf16)
 #undef VERSIEVE_INSTANTIATE

@@ -3,6 +3,8 @@
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA
+#include <span>
+
 #include "kernels/common/launch_context.h"
 #include "kernels/topk/params.h"
 
@@ -18,6 +20,10 @@ int short_items(const TopkParams<T>& p);
 // REQUIRES: short_rows_hold. Enqueues, never waits, needs no scratch.
 template <class T>
 void launch_short_rows(const TopkParams<T>& p, int items, const LaunchContext& context);
+// The rows of several calls, up to 64 in a launch.
+template <class T>
+void launch_short_rows_together(std::span<const TopkParams<T>> calls, int items,
+                                const LaunchContext& context);
 
 }  // namespace versieve::kernels
 #endif

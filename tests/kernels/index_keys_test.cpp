@@ -75,6 +75,38 @@ TEST_CASE("index_keys takes the slowest pairs of every KV head, of the tokens th
   CHECK(again[6] == -1.0);
 }
 
+TEST_CASE("index keys of a sequence in pages are those of its rows side by side") {
+  constexpr std::int64_t kTokens = 150, kPages = 5, kWidth = 2 * 4;
+  const IndexShape index{.pairs = 1, .dim = 6, .heads = 8};
+  const std::vector<std::int32_t> page = {3, 0, 4};
+  const std::vector<double> k = counted(2 * kTokens * kWidth);  // of two layers
+  std::vector<double> paged(2 * kPages * kPageRows * kWidth, 7.0), keys(2 * kTokens * 6, -1.0);
+  for (std::int64_t row = 0; row < 2 * kTokens; ++row) {
+    const std::int64_t to =
+        row / kTokens * kPages * kPageRows + row_in_page(page.data(), row % kTokens);
+    std::copy_n(k.begin() + row * kWidth, kWidth, paged.begin() + to * kWidth);
+  }
+  std::vector<double> from_pages = keys;
+  IndexKeysParams<double> p{.layers = 2,
+                            .num_kv_heads = 2,
+                            .head_dim = 4,
+                            .index = index,
+                            .first_token = 60,
+                            .length = kTokens,
+                            .k_layer_rows = kTokens,
+                            .key_layer_rows = kTokens,
+                            .k = k.data(),
+                            .keys = keys.data()};
+  index_keys_cpu(p, 1);
+  p.k_layer_rows = kPages * kPageRows;
+  p.pages = {.page = page.data(), .count = kPages};
+  p.k = paged.data();
+  p.keys = from_pages.data();
+  index_keys_cpu(p, 1);
+  CHECK(keys[(kTokens - 1) * 6] == k[(kTokens - 1) * kWidth + 1]);
+  CHECK(from_pages == keys);
+}
+
 TEST_CASE("index_query puts a head's pairs in its KV head's place and lists the newest tokens") {
   const IndexShape index{.pairs = 1, .dim = 6, .heads = 8};
   const std::vector<double> q = counted(4 * 4);  // H 4, G 2, d 4

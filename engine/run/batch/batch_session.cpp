@@ -130,8 +130,7 @@ std::unique_ptr<typename BatchSession<T>::Running> BatchSession<T>::make_running
   const LlmShape& shape = target_->shape();
   const std::int64_t limit = token_limit(shape, request);
   const std::int64_t needed = pages_needed(shape, request);
-  const SequencePages pages =
-      reads_side_by_side(request) ? pool_.take_side_by_side(needed) : pool_.take(needed, prefix);
+  const SequencePages pages = pool_.take(needed, prefix);
   auto run = std::make_unique<Running>(Running{.result = {},
                                                .request = std::move(request),
                                                .pages = pages,
@@ -163,8 +162,7 @@ std::int64_t BatchSession<T>::draft_pages(const BatchRequest& request) const {
 template <class T>
 bool BatchSession<T>::has_room(const BatchRequest& request, const PageLists& prefix) const {
   const std::int64_t needed = pages_needed(target_->shape(), request);
-  return (reads_side_by_side(request) ? pool_.has_room_side_by_side(needed)
-                                      : pool_.has_room(needed, prefix)) &&
+  return pool_.has_room(needed, prefix) &&
          (!draft_pool_ || draft_pool_->has_room(draft_pages(request)));
 }
 

@@ -95,14 +95,6 @@ struct SessionSeconds {
   double rectify = 0.0;  // ReSA's dense passes, enqueued
 };
 
-// Whether kernels of it take no table of pages: such a request's lie side by side.
-inline bool reads_side_by_side(const BatchRequest& request) {
-  const std::span<const Strategy> strategies = strategies_of(request);
-  return std::any_of(strategies.begin(), strategies.end(), [](const Strategy& strategy) {
-    return strategy.attention == AttentionMethod::kIndexer;
-  });
-}
-
 // Of the request's steps whose tokens its draft model's chains choose; none: no strategy of it has
 // such. `draft_layers`: of that model.
 std::optional<ChainChoiceShape> chain_choice_shape(const BatchRequest& request,

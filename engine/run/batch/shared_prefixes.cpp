@@ -62,7 +62,7 @@ EntryRange BatchSession<T>::promised(const Running& source, std::int64_t from) c
 template <class T>
 typename BatchSession<T>::Prefix BatchSession<T>::find_prefix(const BatchRequest& request) {
   Prefix best;
-  if (!options_.shares_prefixes || reads_side_by_side(request)) {
+  if (!options_.shares_prefixes) {
     return best;
   }
   for (const KeptPrompt& kept : kept_.prompts()) {

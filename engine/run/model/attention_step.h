@@ -94,12 +94,14 @@ struct AttentionStep {
   const KvCache<T>& cache;
   const BlockKeyCache<T>* block_keys = nullptr;  // of the cache; null: BlockAttention keeps them
   TreeKvPart<T> tree;
-  std::int64_t first_row = 0;         // of the sequence's nodes among the step's
-  bool keeps_rows_first = false;      // the cache takes rows of this layer before it is read
-  const double* frequency = nullptr;  // [d/2] of rotary pairs, or null: powers of theta
-  const T* q = nullptr;               // [N, H, d]
-  const T* gates = nullptr;           // [N, H, 3], NSA alone
-  T* out = nullptr;                   // [N, H, d]
+  std::int64_t first_row = 0;             // of the sequence's nodes among the step's
+  bool keeps_rows_first = false;          // the cache takes rows of this layer before it is read
+  kernels::SelectedTokens selected = {};  // of layer 0, that a prepared step reads; null: all
+  std::int64_t list_stride = 0;           // elements of that list between two layers
+  const double* frequency = nullptr;      // [d/2] of rotary pairs, or null: powers of theta
+  const T* q = nullptr;                   // [N, H, d]
+  const T* gates = nullptr;               // [N, H, 3], NSA alone
+  T* out = nullptr;                       // [N, H, d]
 };
 
 }  // namespace versieve::engine

@@ -1,5 +1,6 @@
 #include "engine/run/model/block_attention.h"
 
+#include "kernels/choose_together.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -67,8 +68,8 @@ void BlockAttention<T>::attend(std::span<const AttentionStep<T>> steps, std::int
   for (kernels::ResaDecodeParams<T>& call : calls) {
     call.indices = indices;
     indices += shape_.num_kv_heads * call.active_count();
-    ops_->resa_decode(call);
   }
+  kernels::resa_decode_together<T>(*ops_, calls);
 }
 
 template <class T>

@@ -30,7 +30,8 @@ kernels::BlockKeysParams<T> BlockKeyCache<T>::params(const KvCache<T>& cache) co
 }
 
 template <class T>
-void BlockKeyCache<T>::update(const KvCache<T>& cache, std::int64_t first_token) {
+kernels::BlockKeysParams<T> BlockKeyCache<T>::update_call(const KvCache<T>& cache,
+                                                          std::int64_t first_token) {
   if (capacity_ != cache.capacity()) {
     capacity_ = cache.capacity();
     rows_ = kernels::key_block_count(capacity_, key_block_);
@@ -43,7 +44,7 @@ void BlockKeyCache<T>::update(const KvCache<T>& cache, std::int64_t first_token)
   kernels::BlockKeysParams<T> p = params(cache);
   p.first_token = first_token;
   p.length = cache.length();
-  ops_->block_keys(p);
+  return p;
 }
 
 template <class T>

@@ -22,7 +22,11 @@ class BlockKeyCache {
   }
   // Rebuilds the blocks that hold a token of [first_token, cache.length()). A cache that has grown
   // gets all its blocks built anew.
-  void update(const KvCache<T>& cache, std::int64_t first_token);
+  void update(const KvCache<T>& cache, std::int64_t first_token) {
+    ops_->block_keys(update_call(cache, first_token));
+  }
+  // The call that does so, for several in one launch.
+  kernels::BlockKeysParams<T> update_call(const KvCache<T>& cache, std::int64_t first_token);
   // Enqueues the same for the newest `tokens` tokens of a length in device memory. REQUIRES: an
   // update since the cache last grew.
   void update_device(const KvCache<T>& cache, const kernels::StepCounts* counts,

@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "engine/run/model/block_key_cache.h"
 #include "engine/run/model/index_selector.h"
 #include "engine/run/model/verify_options.h"
+#include "kernels/choose_together.h"
 
 namespace versieve::engine {
 
@@ -32,14 +35,25 @@ class ChoiceKeys {
       index_->keep(cache);
     }
   }
-  // After the cache got tokens from `first_token` on.
-  void update(const KvCache<T>& cache, std::int64_t first_token) {
-    if (blocks_) {
-      blocks_->update(cache, first_token);
+  // The caches of several got tokens from their `first_token` on.
+  struct Update {
+    ChoiceKeys* keys = nullptr;
+    const KvCache<T>* cache = nullptr;
+    std::int64_t first_token = 0;
+  };
+  static void update_together(kernels::Ops<T>& ops, std::span<const Update> updates) {
+    std::vector<kernels::BlockKeysParams<T>> blocks;
+    std::vector<kernels::IndexKeysParams<T>> index;
+    for (const Update& update : updates) {
+      if (update.keys->blocks_) {
+        blocks.push_back(update.keys->blocks_->update_call(*update.cache, update.first_token));
+      }
+      if (update.keys->index_) {
+        index.push_back(update.keys->index_->update_call(*update.cache, update.first_token));
+      }
     }
-    if (index_) {
-      index_->update(cache, first_token);
-    }
+    kernels::block_keys_together<T>(ops, blocks);
+    kernels::index_keys_together<T>(ops, index);
   }
   const BlockKeyCache<T>* blocks() const { return blocks_ ? &*blocks_ : nullptr; }  // or null
   IndexSelector<T>* index() { return index_ ? &*index_ : nullptr; }                 // or null

@@ -33,22 +33,44 @@ kernels::TreeAttentionParams<T> DenseAttention<T>::params_of(const AttentionStep
 }
 
 template <class T>
+void DenseAttention<T>::choose(kernels::TreeAttentionParams<T>& p,
+                               const kernels::SelectedTokens& selected) {
+  p.selected = selected;
+  if (selected.token != nullptr) {
+    p.cache_term = TrafficTerm::kSelectedBlocks;
+  }
+}
+
+template <class T>
+LayerQueries<T> DenseAttention<T>::queries_of(const AttentionStep<T>& step,
+                                              std::int64_t layer) const {
+  return {.layer = layer,
+          .num_queries = step.nodes.count,
+          .num_kv_heads = shape_.num_kv_heads,
+          .context_len = step.nodes.context_len,
+          .counts = step.nodes.counts,
+          .q = step.q,
+          .k = step.cache.k(layer)};
+}
+
+template <class T>
 kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> steps) {
   VERSIEVE_ASSERT(selector_ == nullptr && capture_.weights == nullptr,
                   "tokens are chosen for one sequence");
   together_.calls.clear();
+  together_.list_strides.clear();
   if (steps.empty()) {
     return {};
   }
   const KvRows<T>& rows = steps.front().cache.rows();
-  const std::int64_t before = rows.first_row * shape_.kv_width();
   together_ = {.layers = shape_.layers,
                .cache_rows = rows.layer_rows,
                .tree_rows = steps.front().tree.all().rows(),
-               .k = rows.k - before,
-               .v = rows.v - before,
+               .k = rows.k,
+               .v = rows.v,
                .windows = {},
-               .calls = std::move(together_.calls)};
+               .calls = std::move(together_.calls),
+               .list_strides = std::move(together_.list_strides)};
   for (std::int64_t layer = 0; shape_.has_windows() && layer < shape_.layers; ++layer) {
     together_.windows.push_back(shape_.dense_layer(layer).window);
   }
@@ -56,7 +78,9 @@ kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> 
     kernels::TreeAttentionParams<T> call = params_of(step, 0);
     call.window = 0;
     call.splits_chain = step.options.splits_chain || step.nodes.chain;
+    choose(call, step.selected);
     together_.calls.push_back(call);
+    together_.list_strides.push_back(step.list_stride);
   }
   return kernels::prepare_dense_step<T>(*ops_, together_);
 }
@@ -68,15 +92,7 @@ void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer,
   VERSIEVE_ASSERT(p.window == 0 || (selector == nullptr && capture.weights == nullptr),
                   "a window leaves nothing to choose from");
   if (selector != nullptr) {
-    p.selected = selector->select({.layer = layer,
-                                   .num_queries = step.nodes.count,
-                                   .num_kv_heads = shape_.num_kv_heads,
-                                   .context_len = step.nodes.context_len,
-                                   .counts = step.nodes.counts,
-                                   .q = step.q,
-                                   .k = step.cache.k(layer)});
-    p.cache_term =
-        p.selected.token != nullptr ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow;
+    choose(p, selector->select(queries_of(step, layer)));
   }
   if (capture.weights != nullptr && layer >= capture.first_layer) {
     p.weights = capture.weights + layer * capture.layer_stride;

@@ -34,7 +34,8 @@ class DenseAttention {
   // The same by its own. `selector`: null: all tokens.
   void attend(const AttentionStep<T>& step, std::int64_t layer, TokenSelector<T>* selector,
               const AttentionCapture<T>& capture);
-  // As NsaAttention's: once a step of several sequences, then layer by layer.
+  // As NsaAttention's: once a step of several sequences, then layer by layer; each reads the tokens
+  // that it has selected.
   kernels::StepShape prepare(std::span<const AttentionStep<T>> steps);
   void attend_prepared(std::int64_t layer) {
     if (!together_.calls.empty()) {
@@ -42,7 +43,11 @@ class DenseAttention {
     }
   }
 
+  // What a selector is told of that layer.
+  LayerQueries<T> queries_of(const AttentionStep<T>& step, std::int64_t layer) const;
+
  private:
+  static void choose(kernels::TreeAttentionParams<T>& p, const kernels::SelectedTokens& selected);
   kernels::TreeAttentionParams<T> params_of(const AttentionStep<T>& step, std::int64_t layer) const;
 
   kernels::Ops<T>* ops_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/choose_together.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -14,6 +15,7 @@ kernels::IndexKeysParams<T> IndexSelector<T>::key_params(const KvCache<T>& cache
           .index = index_,
           .k_layer_rows = cache.rows().layer_rows,
           .key_layer_rows = capacity_,
+          .pages = cache.pages(),
           .k = cache.k(0),
           .keys = keys_.data()};
 }
@@ -31,10 +33,7 @@ void IndexSelector<T>::keep(const KvCache<T>& cache) {
 }
 
 template <class T>
-void IndexSelector<T>::update(const KvCache<T>& cache, std::int64_t first_token) {
-  if (!keeps_) {
-    return;
-  }
+void IndexSelector<T>::ensure_room(const KvCache<T>& cache, std::int64_t& first_token) {
   if (capacity_ != cache.capacity()) {
     capacity_ = cache.capacity();
     keys_ = kernels::OpsBuffer<T>();  // frees first: the two need not fit together
@@ -43,10 +42,24 @@ void IndexSelector<T>::update(const KvCache<T>& cache, std::int64_t first_token)
     scores_ = {*ops_, capacity_};
     first_token = 0;
   }
+}
+
+template <class T>
+kernels::IndexKeysParams<T> IndexSelector<T>::update_call(const KvCache<T>& cache,
+                                                          std::int64_t first_token) {
+  VERSIEVE_ASSERT(keeps_, "index keys are kept");
+  ensure_room(cache, first_token);
   kernels::IndexKeysParams<T> p = key_params(cache);
   p.first_token = first_token;
   p.length = cache.length();
-  ops_->index_keys(p);
+  return p;
+}
+
+template <class T>
+void IndexSelector<T>::update(const KvCache<T>& cache, std::int64_t first_token) {
+  if (keeps_) {
+    ops_->index_keys(update_call(cache, first_token));
+  }
 }
 
 template <class T>
@@ -79,48 +92,84 @@ void IndexSelector<T>::begin(const IndexSelection& selection) {
 }
 
 template <class T>
+kernels::IndexQueryParams<T> IndexSelector<T>::query_call(const LayerQueries<T>& layer) const {
+  return {.counts = layer.counts,
+          .context_len = layer.context_len,
+          .num_heads = shape_.num_heads,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .index = index_,
+          .chosen = selection_.chosen,
+          .newest = selection_.newest,
+          .q = layer.q,
+          .index_q = query_.data(),
+          .list = list(layer.layer),
+          .hint = hint_.data(),
+          .count = count_.data()};
+}
+
+template <class T>
+kernels::IndexScoresParams<T> IndexSelector<T>::scores_call(const LayerQueries<T>& layer) const {
+  return {.counts = layer.counts,
+          .newest = selection_.newest,
+          .rows = 1,
+          .length = scored(layer),
+          .num_heads = index_.heads,
+          .head_dim = index_.dim,
+          .q = query_.data(),
+          .weights = weights_.data(),
+          .keys = keys_.data() + layer.layer * capacity_ * index_.dim,
+          .scores = scores_.data()};
+}
+
+template <class T>
+kernels::TopkParams<T> IndexSelector<T>::topk_call(const LayerQueries<T>& layer) const {
+  return {.variant = selection_.topk,
+          .rows = 1,
+          .length = scored(layer),
+          .k = selection_.chosen,
+          .scores = scores_.data(),
+          .hint = selection_.topk == kernels::TopkVariant::kGvr ? hint_.data() : nullptr,
+          .indices = list(layer.layer),
+          .values = values_.data()};
+}
+
+template <class T>
 kernels::SelectedTokens IndexSelector<T>::select(const LayerQueries<T>& layer) {
   const bool recorded = layer.counts != nullptr;
-  read_all_ = !recorded && layer.context_len <= selection_.tokens();
-  if (read_all_) {
+  if (!recorded && announce(layer.context_len).token == nullptr) {
     return {};
   }
-  ops_->index_query({.counts = layer.counts,
-                     .context_len = layer.context_len,
-                     .num_heads = shape_.num_heads,
-                     .num_kv_heads = shape_.num_kv_heads,
-                     .head_dim = shape_.head_dim,
-                     .index = index_,
-                     .chosen = selection_.chosen,
-                     .newest = selection_.newest,
-                     .q = layer.q,
-                     .index_q = query_.data(),
-                     .list = list(layer.layer),
-                     .hint = hint_.data(),
-                     .count = count_.data()});
-  // A recorded step's length is a bound, behind which nothing has a score.
-  const std::int64_t scored = recorded ? layer.context_len : layer.context_len - selection_.newest;
-  ops_->index_scores({.counts = layer.counts,
-                      .newest = selection_.newest,
-                      .rows = 1,
-                      .length = scored,
-                      .num_heads = index_.heads,
-                      .head_dim = index_.dim,
-                      .q = query_.data(),
-                      .weights = weights_.data(),
-                      .keys = keys_.data() + layer.layer * capacity_ * index_.dim,
-                      .scores = scores_.data()});
-  ops_->topk({.variant = selection_.topk,
-              .rows = 1,
-              .length = scored,
-              .k = selection_.chosen,
-              .scores = scores_.data(),
-              .hint = selection_.topk == kernels::TopkVariant::kGvr ? hint_.data() : nullptr,
-              .indices = list(layer.layer),
-              .values = values_.data()});
+  read_all_ = false;
+  const Choice own{.selector = this, .layer = layer};
+  select_together(*ops_, std::span(&own, 1));
   return {.token = list(layer.layer),
           .count = selection_.tokens(),
           .known_count = recorded ? count_.data() : nullptr};
+}
+
+template <class T>
+kernels::SelectedTokens IndexSelector<T>::announce(std::int64_t context_len) {
+  read_all_ = context_len <= selection_.tokens();
+  if (read_all_) {
+    return {};
+  }
+  return {.token = list(0), .count = selection_.tokens()};
+}
+
+template <class T>
+void IndexSelector<T>::select_together(kernels::Ops<T>& ops, std::span<const Choice> choices) {
+  std::vector<kernels::IndexQueryParams<T>> queries;
+  std::vector<kernels::IndexScoresParams<T>> scores;
+  std::vector<kernels::TopkParams<T>> chosen;
+  for (const Choice& choice : choices) {
+    queries.push_back(choice.selector->query_call(choice.layer));
+    scores.push_back(choice.selector->scores_call(choice.layer));
+    chosen.push_back(choice.selector->topk_call(choice.layer));
+  }
+  kernels::index_query_together<T>(ops, queries);
+  kernels::index_scores_together<T>(ops, scores);
+  kernels::topk_together<T>(ops, chosen);
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/run/model/kv_cache.h"
@@ -28,6 +29,8 @@ class IndexSelector final : public TokenSelector<T> {
   void drop() { keeps_ = false; }
   // After the cache got tokens from `first_token` on; nothing if no keys are kept.
   void update(const KvCache<T>& cache, std::int64_t first_token);
+  // The call that does so, for several in one launch. REQUIRES: keep().
+  kernels::IndexKeysParams<T> update_call(const KvCache<T>& cache, std::int64_t first_token);
   // Enqueues the same for the newest `tokens` of a length in device memory.
   void update_device(const KvCache<T>& cache, const kernels::StepCounts* counts,
                      std::int64_t tokens);
@@ -43,6 +46,16 @@ class IndexSelector final : public TokenSelector<T> {
   // All tokens, without a list, where the host knows that the selection is not smaller. REQUIRES:
   // begin().
   kernels::SelectedTokens select(const LayerQueries<T>& layer) override;
+  // Of several sequences: once a step, before its first layer, what its layers will read (of layer
+  // 0, `list_stride` elements before the next), and layer by layer the choices, in few launches.
+  // REQUIRES: begin(); of select_together: announce() gave each a list.
+  kernels::SelectedTokens announce(std::int64_t context_len);
+  std::int64_t list_stride() const { return selection_.tokens(); }
+  struct Choice {
+    IndexSelector* selector = nullptr;
+    LayerQueries<T> layer;
+  };
+  static void select_together(kernels::Ops<T>& ops, std::span<const Choice> choices);
   // Of the last select() of that layer, ascending; empty where it read all. Waits.
   std::vector<std::int32_t> listed(std::int64_t layer) const;
 
@@ -50,6 +63,14 @@ class IndexSelector final : public TokenSelector<T> {
   using Ints = kernels::OpsBuffer<T, std::int32_t>;
 
   kernels::IndexKeysParams<T> key_params(const KvCache<T>& cache) const;
+  void ensure_room(const KvCache<T>& cache, std::int64_t& first_token);
+  kernels::IndexQueryParams<T> query_call(const LayerQueries<T>& layer) const;
+  kernels::IndexScoresParams<T> scores_call(const LayerQueries<T>& layer) const;
+  kernels::TopkParams<T> topk_call(const LayerQueries<T>& layer) const;
+  // A recorded step's length is a bound, behind which nothing has a score.
+  std::int64_t scored(const LayerQueries<T>& layer) const {
+    return layer.counts != nullptr ? layer.context_len : layer.context_len - selection_.newest;
+  }
   std::int32_t* list(std::int64_t layer) const {
     return lists_.data() + layer * selection_.tokens();
   }

@@ -55,8 +55,7 @@ struct KvRows {
   std::int64_t capacity = 0, layer_rows = 0;
   std::int64_t cmp_capacity = 0, cmp_layer_rows = 0;
   PagedRows paged = {}, cmp_paged = {};
-  std::int64_t first_row = 0;  // of pages side by side: rows of the pool before k
-  T* k = nullptr;              // [layers, layer_rows, G, d]
+  T* k = nullptr;  // [layers, layer_rows, G, d]
   T* v = nullptr;
   T* k_raw = nullptr;  // or null
   T* k_cmp = nullptr;  // [layers, cmp_layer_rows, G, d], of NSA, or null

@@ -138,17 +138,6 @@ SequencePages KvPool<T>::take(std::int64_t pages, const PageLists& prefix) {
 }
 
 template <class T>
-SequencePages KvPool<T>::take_side_by_side(std::int64_t pages) {
-  VERSIEVE_ASSERT(has_room_side_by_side(pages) && !is_nsa(shape_), "there is room");
-  SequencePages out;
-  out.tokens = tokens_.try_take_neighbours(pages);
-  out.side_by_side = true;
-  out.place = free_places_.back();
-  free_places_.pop_back();
-  return out;
-}
-
-template <class T>
 void KvPool<T>::give_back(const SequencePages& pages, std::int64_t remembered) {
   tokens_.release(pages.tokens, remembered / kPageTokens);
   compressed_.release(pages.compressed, compressed_pages(remembered / kPageTokens * kPageTokens));
@@ -174,15 +163,6 @@ const std::int32_t* KvPool<T>::upload_table(const SequencePages& pages) {
 template <class T>
 KvCache<T> KvPool<T>::cache_in(const SequencePages& pages) {
   const std::int32_t* const table = upload_table(pages);
-  if (pages.side_by_side) {
-    const std::int64_t first = pages.tokens.front() * kPageTokens;
-    return KvCache<T>(*ops_, shape_,
-                      {.capacity = std::ssize(pages.tokens) * kPageTokens,
-                       .layer_rows = tokens_.pages() * kPageTokens,
-                       .first_row = first,
-                       .k = k_.data() + first * shape_.kv_width(),
-                       .v = v_.data() + first * shape_.kv_width()});
-  }
   const auto paged = [](const std::vector<std::int32_t>& page, std::int64_t shared,
                         const std::int32_t* device, const PageAllocator& of) {
     return PagedRows{.page = page,
@@ -234,16 +214,15 @@ namespace {
 struct RowPairs {
   std::vector<std::int32_t> source, destination;
 
-  // `rows` follow the sequence's first `length`; `before`: rows before its own.
+  // `rows` follow the sequence's first `length`.
   void add(std::int64_t layers, const std::vector<std::int32_t>& rows, std::int64_t source_stride,
-           std::int64_t stride, const PagedRows& paged, std::int64_t before, std::int64_t length) {
+           std::int64_t stride, const PagedRows& paged, std::int64_t length) {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       for (std::int64_t i = std::max<std::int64_t>(0, paged.shared_rows - length);
            i < std::ssize(rows); ++i) {
         source.push_back(
             static_cast<std::int32_t>(layer * source_stride + rows[static_cast<std::size_t>(i)]));
-        destination.push_back(
-            static_cast<std::int32_t>(layer * stride + before + paged.row(length + i)));
+        destination.push_back(static_cast<std::int32_t>(layer * stride + paged.row(length + i)));
       }
     }
   }
@@ -256,20 +235,18 @@ template <class T>
 void append_rows(kernels::Ops<T>& ops, const LlmShape& shape, const TreeRows<T>& rows,
                  const std::vector<CommittedRows<T>>& commits, DeviceInts<T>& staged) {
   const std::int64_t width = shape.kv_width();
-  KvRows<T> to = commits.front().cache->rows();
-  to.k -= to.first_row * width;
-  to.v -= to.first_row * width;
+  const KvRows<T>& to = commits.front().cache->rows();
   RowPairs tokens, compressed;
   for (const CommittedRows<T>& commit : commits) {
     KvCache<T>& cache = *commit.cache;
-    VERSIEVE_ASSERT(cache.rows().k - cache.rows().first_row * width == to.k, "caches of one pool");
+    VERSIEVE_ASSERT(cache.rows().k == to.k, "caches of one pool");
     const std::int64_t count = std::ssize(commit.nodes);
     VERSIEVE_ASSERT(cache.length() + count <= cache.capacity(), "a sequence's pages hold its rows");
     tokens.add(shape.layers, commit.nodes, rows.layer_rows, to.layer_rows, cache.rows().paged,
-               cache.rows().first_row, cache.length());
+               cache.length());
     if (is_nsa(shape)) {
       compressed.add(shape.layers, commit.compressed, rows.layer_rows, to.cmp_layer_rows,
-                     cache.rows().cmp_paged, 0, cache.compressed_length());
+                     cache.rows().cmp_paged, cache.compressed_length());
       VERSIEVE_ASSERT(
           compressed_count(shape.nsa, cache.length() + count) ==
               cache.compressed_length() + static_cast<std::int64_t>(commit.compressed.size()),

@@ -32,7 +32,6 @@ struct PageLists {
 struct SequencePages : PageLists {
   std::int64_t shared = 0, shared_compressed = 0;
   std::int64_t place = -1;  // of its table in the pool
-  bool side_by_side = false;
 };
 
 template <class T>
@@ -58,12 +57,6 @@ class KvPool {
   // free ones. REQUIRES of take: has_room.
   bool has_room(std::int64_t pages, const PageLists& prefix = {}) const;
   SequencePages take(std::int64_t pages, const PageLists& prefix = {});
-  // The same of pages side by side, for kernels that take no table: the cache in them has none. Of
-  // a dense target.
-  bool has_room_side_by_side(std::int64_t pages) const {
-    return !free_places_.empty() && tokens_.has_neighbours(pages);
-  }
-  SequencePages take_side_by_side(std::int64_t pages);
   // Those of the first `remembered` tokens may be asked for again (PageAllocator::release).
   void give_back(const SequencePages& pages, std::int64_t remembered = 0);
   // The pages of the first `count` pages of tokens that a sequence which goes on differently may

@@ -47,29 +47,6 @@ std::vector<std::int32_t> PageAllocator::take(std::int64_t count) {
   return taken;
 }
 
-std::int32_t PageAllocator::first_neighbour(std::int64_t count) const {
-  std::int64_t run = 0;
-  for (std::size_t page = 0; page < holders_.size(); ++page) {
-    run = holders_[page] == 0 ? run + 1 : 0;
-    if (run == count) {
-      return static_cast<std::int32_t>(static_cast<std::int64_t>(page) + 1 - count);
-    }
-  }
-  return -1;
-}
-
-std::vector<std::int32_t> PageAllocator::try_take_neighbours(std::int64_t count) {
-  VERSIEVE_ASSERT(count >= 1, "a sequence has a page");
-  const std::int32_t first = first_neighbour(count);
-  if (first < 0) {
-    return {};
-  }
-  std::vector<std::int32_t> taken(static_cast<std::size_t>(count));
-  std::iota(taken.begin(), taken.end(), first);
-  hold(taken);
-  return taken;
-}
-
 void PageAllocator::hold(std::span<const std::int32_t> some) {
   for (const std::int32_t page : some) {
     if (holders_[at(page)]++ == 0) {

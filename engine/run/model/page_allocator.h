@@ -1,5 +1,5 @@
 // Which pages of a pool are free, and by how many sequences each of the others is held. Any free
-// pages serve, but where kernels know no table: then neighbours are asked for.
+// pages serve.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,6 @@ class PageAllocator {
   // Held once each: the lowest that nobody remembers, then those that are remembered longest.
   // REQUIRES: count <= free_pages().
   std::vector<std::int32_t> take(std::int64_t count);
-  // So many that lie side by side, ascending, of the lowest such place; as take. Empty: there is
-  // none, and nothing was taken.
-  std::vector<std::int32_t> try_take_neighbours(std::int64_t count);
-  bool has_neighbours(std::int64_t count) const { return first_neighbour(count) >= 0; }
   // Once more each; also what is free.
   void hold(std::span<const std::int32_t> some);
   // Once less each. What nobody holds is free; the first `remembered` of them are taken after all
@@ -39,8 +35,6 @@ class PageAllocator {
   void release(std::span<const std::int32_t> some, std::int64_t remembered = 0);
 
  private:
-  std::int32_t first_neighbour(std::int64_t count) const;  // -1: none
-
   std::vector<std::int32_t> holders_;
   std::vector<std::int64_t> order_;  // in which pages are given that nobody remembers
   std::vector<std::int64_t> rank_;   // of a page that is free

@@ -88,11 +88,7 @@ template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
   count_logits();
-  for (const Part& part : parts_) {
-    if (part.options.index) {
-      indexer_of(part).begin(*part.options.index);
-    }
-  }
+  begin_choices();
   ops_->embed({.token = {.n = nodes_.count,
                          .k = shape_.hidden,
                          .x_row = nodes_.token,
@@ -210,26 +206,52 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
 }
 
 template <class T>
-std::vector<AttentionStep<T>> Target<T>::dense_steps() const {
+void Target<T>::begin_choices() {
+  for (const Part& part : parts_) {
+    if (part.options.index) {
+      indexer_of(part).begin(*part.options.index);
+    }
+  }
+}
+
+template <class T>
+std::vector<AttentionStep<T>> Target<T>::prepared_steps() {
   std::vector<AttentionStep<T>> steps;
   for (const Part& part : parts_) {
-    if (!part.chooses()) {
-      steps.push_back(attention_step(part));
+    if (part.stands_apart()) {
+      continue;
+    }
+    steps.push_back(attention_step(part));
+    if (part.options.index) {
+      IndexSelector<T>& indexer = indexer_of(part);
+      steps.back().selected = indexer.announce(part.nodes.context_len);
+      steps.back().list_stride = indexer.list_stride();
     }
   }
   return steps;
 }
 
-// Of the parts that choose tokens, each by what it has of its own, or whose weights are kept.
+// Of a prepared step's layer: the lists that indexers announced.
 template <class T>
-void Target<T>::attend_chosen(std::int64_t layer) {
+void Target<T>::choose_tokens(std::int64_t layer) {
+  std::vector<typename IndexSelector<T>::Choice> choices;
+  for (const Part& part : parts_) {
+    if (part.options.index && indexer_of(part).announce(part.nodes.context_len).token != nullptr) {
+      choices.push_back(
+          {.selector = &indexer_of(part), .layer = dense_.queries_of(attention_step(part), layer)});
+    }
+  }
+  IndexSelector<T>::select_together(*ops_, choices);
+}
+
+// Of the parts that no step prepares: each by what it has of its own, or with its weights kept.
+template <class T>
+void Target<T>::attend_apart(std::int64_t layer) {
   std::vector<AttentionStep<T>> resa;
   for (const Part& part : parts_) {
     if (part.options.resa) {
       resa.push_back(attention_step(part));
-    } else if (part.options.index) {
-      dense_.attend(attention_step(part), layer, &indexer_of(part), {});
-    } else if (part.chooses()) {
+    } else if (part.stands_apart()) {
       dense_.attend(attention_step(part), layer, part.selector, part.capture);
     }
   }
@@ -246,11 +268,14 @@ void Target<T>::attend(std::int64_t layer) {
     nsa_.attend(attention_step(parts_[0]), layer);
   } else {
     if (together_) {
+      choose_tokens(layer);
       dense_.attend_prepared(layer);
+    } else if (parts_[0].options.index) {
+      dense_.attend(attention_step(parts_[0]), layer, &indexer_of(parts_[0]), {});
     } else if (!parts_[0].chooses()) {
       dense_.attend(attention_step(parts_[0]), layer);
     }
-    attend_chosen(layer);
+    attend_apart(layer);
   }
 }
 

@@ -171,10 +171,11 @@ class Target {
     std::int64_t first_row = 0;
     std::int64_t first_compressed = 0;  // of the tree's compressed rows
 
-    // Its attention is a call of its own.
-    bool chooses() const {
-      return options.resa || options.index || selector != nullptr || capture.weights != nullptr;
+    // Its attention is a call of its own, which no step prepares.
+    bool stands_apart() const {
+      return options.resa || selector != nullptr || capture.weights != nullptr;
     }
+    bool chooses() const { return options.index || stands_apart(); }
     // Of the step's logits: rows before first_logits are not computed.
     std::int64_t first_logits() const {
       return first_row + (options.last_logits_only ? nodes.count - 1 : 0);
@@ -201,11 +202,13 @@ class Target {
   void upload_layout();
   // Of the nodes' tokens in what is uploaded; StepCounts lie before them.
   std::int64_t tokens_at() const { return together_ || alone_ ? 2 : 0; }
-  std::vector<AttentionStep<T>> dense_steps() const;  // of parts that choose and keep nothing
+  std::vector<AttentionStep<T>> prepared_steps();  // of parts that do not stand apart
+  void begin_choices();
+  void choose_tokens(std::int64_t layer);
   IndexSelector<T>& indexer_of(const Part& part) {
     return part.choice != nullptr ? *part.choice->index() : indexer_;
   }
-  void attend_chosen(std::int64_t layer);
+  void attend_apart(std::int64_t layer);
   void capture_embedding();
   void repeat_captures();
   // Where the stream entering that layer is kept (the first slot that asks for it), or null.

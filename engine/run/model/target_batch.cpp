@@ -214,10 +214,12 @@ void Target<T>::prepare_attention() {
   if (alone_) {
     step_shape_ = shape_alone();
   } else if (together_) {
-    const std::vector<AttentionStep<T>> steps = dense_steps();
+    begin_choices();
+    const std::vector<AttentionStep<T>> steps = prepared_steps();
     step_shape_ = is_nsa(shape_) ? nsa_.prepare(steps) : dense_.prepare(steps);
     // A prompt's pieces never come again; sizes of calls that choose are in their launches.
-    if (!records_ || piece_rows_ || steps.size() < parts_.size()) {
+    if (!records_ || piece_rows_ ||
+        std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.chooses(); })) {
       step_shape_.clear();
     }
   }
@@ -306,12 +308,16 @@ void Target<T>::commit_batch(std::span<const std::vector<std::int32_t>> paths) {
     commits.push_back(std::move(rows));
   }
   append_rows(*ops_, shape_, tree_kv_.view(), commits, staged_commit_);
+  std::vector<typename ChoiceKeys<T>::Update> updates;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (parts_[i].choice != nullptr && !paths[i].empty()) {
       const KvCache<T>& cache = *parts_[i].cache;
-      parts_[i].choice->update(cache, cache.length() - static_cast<std::int64_t>(paths[i].size()));
+      updates.push_back({.keys = parts_[i].choice,
+                         .cache = &cache,
+                         .first_token = cache.length() - std::ssize(paths[i])});
     }
   }
+  ChoiceKeys<T>::update_together(*ops_, updates);
 }
 
 template <class T>

@@ -55,10 +55,9 @@ void run_alone(tiny::Engine<T>& engine, Sequence<T>& sequence, int steps, std::m
   }
 }
 
-// `side_by_side`: so are the pages of every other sequence.
 template <class T>
 void check_together(tiny::Engine<T>& engine, const std::vector<VerifyOptions>& options,
-                    std::mt19937_64& random, bool side_by_side = false) {
+                    std::mt19937_64& random) {
   constexpr int kSteps = 5;
   Target<T>& target = engine.target;
   KvPool<T> pool(*engine.ops, target.shape(), nullptr, 40, 8, 1 + random() % 1000);
@@ -66,8 +65,7 @@ void check_together(tiny::Engine<T>& engine, const std::vector<VerifyOptions>& o
   for (std::size_t i = 0; i < options.size(); ++i) {
     sequences[i].options = options[i];
     run_alone(engine, sequences[i], kSteps, random);
-    sequences[i].pooled =
-        pool.cache_in(side_by_side && i % 2 == 0 ? pool.take_side_by_side(4) : pool.take(4));
+    sequences[i].pooled = pool.cache_in(pool.take(4));
   }
   for (int step = 0; step < kSteps; ++step) {
     std::vector<SequencePart<T>> parts;
@@ -108,7 +106,7 @@ TEMPLATE_TEST_CASE("random trees of sequences in one forward have the bits that 
   }
   tiny::Engine<TestType> dense(tiny::shape(AttentionKind::kDense));
   check_together(dense, {{}, {}, {}}, random);
-  check_together(dense, {{}, {}, {}, {}}, random, true);
+  check_together(dense, {{}, {}, {}, {}}, random);
 }
 
 TEST_CASE("pages are given while there are enough, held by many, and free when nobody holds them") {
@@ -163,19 +161,6 @@ TEST_CASE("pages are given while there are enough, held by many, and free when n
     std::sort(all.begin(), all.end());
     CHECK(std::unique(all.begin(), all.end()) == all.end());
   }
-}
-
-TEST_CASE("pages side by side are given where so many are") {
-  PageAllocator pages(10);
-  const std::vector<std::int32_t> first = pages.take(2), second = pages.try_take_neighbours(3);
-  CHECK(second == std::vector<std::int32_t>{2, 3, 4});
-  pages.release(first);
-  CHECK(pages.has_neighbours(5));
-  CHECK(!pages.has_neighbours(6));  // seven are free
-  CHECK(pages.try_take_neighbours(6).empty());
-  CHECK(pages.free_pages() == 7);
-  CHECK(pages.try_take_neighbours(2) == std::vector<std::int32_t>{0, 1});
-  CHECK(pages.try_take_neighbours(4) == std::vector<std::int32_t>{5, 6, 7, 8});
 }
 
 TEST_CASE("pages that are remembered are given last, and of a sequence the first ones after all") {

@@ -46,9 +46,9 @@ struct Arrival {
 
 // Tokens of each prompt that were not computed again; `one_by_one`: each follows when the one
 // before it has ended.
-std::vector<std::int64_t> shared(const std::vector<Arrival>& arrivals, bool one_by_one,
-                                 SessionOptions options = {.concurrency = 8, .pages = 60}) {
-  static tiny::Engine<float> engine;
+std::vector<std::int64_t> shared_in(tiny::Engine<float>& engine,
+                                    const std::vector<Arrival>& arrivals, bool one_by_one,
+                                    SessionOptions options = {.concurrency = 8, .pages = 60}) {
   BatchSession<float> session(*engine.ops, engine.target, &engine.draft, options);
   std::vector<std::int64_t> out(arrivals.size(), -1);
   const auto run = [&] {
@@ -69,6 +69,26 @@ std::vector<std::int64_t> shared(const std::vector<Arrival>& arrivals, bool one_
   }
   run();
   return out;
+}
+std::vector<std::int64_t> shared(const std::vector<Arrival>& arrivals, bool one_by_one,
+                                 SessionOptions options = {.concurrency = 8, .pages = 60}) {
+  static tiny::Engine<float> engine;
+  return shared_in(engine, arrivals, one_by_one, options);
+}
+
+TEST_CASE("requests that choose what they read share pages with all of a dense target") {
+  tiny::Engine<float> engine(tiny::shape(AttentionKind::kDense));
+  const std::vector<Arrival> arrivals = {{200, "dense/ar"},
+                                         {200, "indexer:k24w8/ar"},
+                                         {150, "resa:b4p0.1f8n_min2/ar"},
+                                         {200, "indexer:k16w4/ar"}};
+  for (const bool one_by_one : {false, true}) {
+    CHECK(shared_in(engine, arrivals, one_by_one) == std::vector<std::int64_t>{0, 192, 128, 192});
+  }
+  // Seven pages in scattered order are room for an indexer's six and none beside it.
+  CHECK(shared_in(engine, {{300, "indexer:k24w8/ar"}, {300, "indexer:k24w8/ar"}}, true,
+                  {.concurrency = 1, .pages = 7, .shuffled_pages = 9}) ==
+        std::vector<std::int64_t>{0, 256});
 }
 
 TEST_CASE("whole pages within both prompts are shared, whether the other runs or has ended") {
