@@ -28,7 +28,7 @@ void widen_from(std::size_t first, double requests, bool ragged, StepWork& out) 
     return;
   }
   for (std::size_t i = first; i < out.count; ++i) {
-    if (ragged) {
+    if (ragged && out.work[i].kind != LaunchKind::kTopkSort) {
       widen(requests, out.work[i]);
     } else {
       out.work[i].launches *= requests;

@@ -87,7 +87,7 @@ Traffic scaled(Traffic traffic, double share);
 // H200) does not hold at once follow one another.
 void widen(double requests, LaunchWork& work);
 // What `first` and the launches after it are to a step of several requests: each widened, or as
-// many launches.
+// many launches, as sorts are always (kernels/topk).
 void widen_from(std::size_t first, double requests, bool ragged, StepWork& out);
 // Takes bytes of a term out of what a launch reads: those that its unique bytes count and DRAM does
 // not deliver.

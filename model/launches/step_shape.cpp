@@ -23,6 +23,16 @@ StepShape asked_step(const Strategy& strategy, const LlmShape& target, const Dra
           .group_mode = strategy.group_mode};
 }
 
+DenseRead asked_read(const Strategy& strategy) {
+  DenseRead read{.method = strategy.attention,
+                 .key_block = strategy.resa_key_block,
+                 .active_ratio = strategy.resa_active_ratio,
+                 .n_min = strategy.resa_n_min,
+                 .n_local = strategy.resa_n_local};
+  set_indexer(strategy, read);
+  return read;
+}
+
 void set_indexer(const Strategy& strategy, DenseRead& read) {
   if (strategy.attention == AttentionMethod::kIndexer) {
     read.indexer_k = strategy.indexer_k;

@@ -76,6 +76,8 @@ struct StepShape {
 // which of a dense cache it reads) is known to whoever measured it or prices it.
 StepShape asked_step(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
                      std::int64_t context_len, std::int64_t element_bytes);
+// What a step of a dense target's strategy reads, as far as the strategy says.
+DenseRead asked_read(const Strategy& strategy);
 // What an indexer's step reads; of other strategies nothing is set.
 void set_indexer(const Strategy& strategy, DenseRead& read);
 // Tokens that a step is taken to commit where the host leads it.

@@ -107,6 +107,22 @@ TEST_CASE("attention is one launch over all requests, or one a request") {
   CHECK(launches_of(composed(shape)) == ragged);
 }
 
+TEST_CASE("what requests choose by and read is a launch of all, but for sorts") {
+  const auto launches = [](const std::string& strategy, std::int64_t requests) {
+    StepShape shape = asked("dense-1b", strategy, requests);
+    shape.dense = asked_read(Strategy::parse(strategy));
+    return launches_of(composed(shape));
+  };
+  for (const std::string strategy :
+       {"resa:b16p0.1f32/ar", "indexer:k2048/ar", "indexer:k512/ar/bfs/c1/F*/topk=radix",
+        "indexer:k512/d4k4n16/bfs/c1/F*"}) {
+    CAPTURE(strategy);
+    CHECK(launches(strategy, 8) == launches(strategy, 1));
+  }
+  const std::string sorting = "indexer:k512/ar/bfs/c1/F*/topk=sort";
+  CHECK(launches(sorting, 8) == launches(sorting, 1) + 7.0 * 16.0);
+}
+
 TEST_CASE("a draft's weights do not grow with the requests that it drafts for") {
   const StepWork one = composed(asked("nsa-1b", "nsa/d6k8n64/bfs/c8e/F*", 1));
   const StepWork many = composed(asked("nsa-1b", "nsa/d6k8n64/bfs/c8e/F*", 32));

@@ -30,7 +30,11 @@ constexpr std::int64_t kMostEnergySteps = 600;
 void count_bytes(const LlmShape& shape, const DraftShape& draft, std::int64_t element_bytes,
                  BatchBenchRow& row) {
   StepWork work;
-  add_step(asked_step(row.strategy, shape, draft, row.context_len, element_bytes), 1.0, work);
+  StepShape step = asked_step(row.strategy, shape, draft, row.context_len, element_bytes);
+  if (shape.attention == AttentionKind::kDense) {
+    step.dense = asked_read(row.strategy);
+  }
+  add_step(step, 1.0, work);
   for (const LaunchWork& launch : work) {
     const auto read = [&](TrafficTerm term) {
       return launch.launches * launch.unique.read_bytes[static_cast<std::size_t>(term)];

@@ -109,12 +109,7 @@ double step_bytes(const Strategy& strategy, const std::string& geometry, std::in
   const LlmShape target = named_llm_shape(geometry);
   StepShape s = asked_step(strategy, target, draft_shape_for(target), context_len, element_bytes);
   if (target.attention == AttentionKind::kDense) {
-    s.dense = {.method = strategy.attention,
-               .key_block = strategy.resa_key_block,
-               .active_ratio = strategy.resa_active_ratio,
-               .n_min = strategy.resa_n_min,
-               .n_local = strategy.resa_n_local};
-    set_indexer(strategy, s.dense);
+    s.dense = asked_read(strategy);
   }
   StepWork work;
   add_step(s, 1.0, work);

@@ -44,9 +44,8 @@ LlmShape batch_shape(const std::string& geometry, const Strategy& strategy) {
 }
 
 std::string unbatched_because(const Strategy& strategy, const LlmShape& shape) {
-  if (strategy.attention != AttentionMethod::kNsa &&
-      strategy.attention != AttentionMethod::kDense) {
-    return "steps of many requests are of nsa and dense strategies";
+  if (strategy.attention == AttentionMethod::kSpecAttn) {
+    return "chains that choose tokens are a draft model's, which this pair has none of";
   }
   if (strategy.drafts_itself || strategy.adapts_length || strategy.sampling) {
     return "steps of many requests draft the tree that the strategy names by the draft head, "

@@ -2,6 +2,7 @@
 // with weights counted once?
 #include "engine/measure/bench/batch_bench.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -15,15 +16,16 @@ BatchBenchOptions small() {
   BatchBenchOptions options{.geometry = "demo", .samples = 6, .on_gpu = false};
   options.contexts = {96};
   options.requests = {1, 3};
-  options.strategies = {"nsa/ar", "nsa/d3k2n6/bfs/c4e/F*", "dense/ar"};
+  options.strategies = {"nsa/ar", "nsa/d3k2n6/bfs/c4e/F*", "dense/ar", "resa:b16p0.3f0n_min2/ar",
+                        "indexer:k24w8/d2k1n3/bfs/c1/F*"};
   return options;
 }
 
 TEST_CASE("a batch bench has a row for each strategy, context and count of requests") {
   std::size_t seen = 0;
   const BatchBench bench = bench_batch(small(), [&](const BatchBenchRow&) { ++seen; });
-  REQUIRE(bench.rows.size() == 6);
-  CHECK(seen == 6);
+  REQUIRE(bench.rows.size() == 10);
+  CHECK(seen == 10);
   for (const BatchBenchRow& row : bench.rows) {
     CHECK(row.refused_because.empty());
     CHECK(row.time.median > 0.0);
@@ -38,8 +40,15 @@ TEST_CASE("a batch bench has a row for each strategy, context and count of reque
   CHECK(three.bytes() - one.bytes() == Approx(2.0 * one.request_bytes));
   CHECK(three.shared_bytes == one.shared_bytes);
   CHECK(one.request_bytes > 0.0);
+  const auto request_bytes = [&](const char* text) {
+    return std::find_if(bench.rows.begin(), bench.rows.end(),
+                        [&](const BatchBenchRow& row) { return row.strategy.text() == text; })
+        ->request_bytes;
+  };
+  CHECK(request_bytes("resa:b16p0.3f0n_min2/ar") < request_bytes("dense/ar"));
+  CHECK(request_bytes("indexer:k24w8/d2k1n3/bfs/c1/F*") < request_bytes("dense/ar"));
   const nlohmann::json json = nlohmann::json::parse(batch_bench_json(bench));
-  CHECK(json.at("rows").size() == 6);
+  CHECK(json.at("rows").size() == 10);
   CHECK(json.at("rows")[1].at("requests") == 3);
   CHECK(batch_bench_text(bench).find("dense/ar") != std::string::npos);
 }
