@@ -80,7 +80,7 @@ void declare_planner(CLI::App& app, PlannerOptions& options) {
                "planner: where prompts are too short for a bucket, texts one after the other");
   app.add_flag("--sweep-guard", bench.sweeps_guard,
                "planner: both guards also with one of their constants changed at a time");
-  app.add_option("--temperature", bench.temperature, "planner: 0, the default, is greedy");
+  app.add_option("--temperature", bench.temperature, "planner, batch: 0, the default, is greedy");
   app.add_option("--seed", bench.seed, "planner: of sampling at a temperature above 0");
   app.add_option("--dtype", bench.dtype, "planner: f32, bf16 or f64 (cpu)");
   app.add_option("--list-steps", options.list_steps,

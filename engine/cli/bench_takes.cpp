@@ -57,7 +57,7 @@ constexpr Taken kTaken[] = {
     {"--rounds", kPlayed},
     {"--join", kPlayed},
     {"--sweep-guard", kPlayed},
-    {"--temperature", kPlayed},
+    {"--temperature", "batch planner"},
     {"--seed", kPlayed},
     {"--dtype", kPlayed},
     {"--list-steps", "list-steps"},

@@ -217,6 +217,8 @@ engine::BatchBenchOptions batch_options(const Options& options, const PlanTable*
   take(options.strategies, out.strategies);
   out.yield = options.yield;
   out.energy = options.energy;
+  out.temperature = options.planner.bench.temperature;
+  engine::check_temperature(out.temperature);
   out.samples = options.samples;
   out.on_gpu = options.on_gpu();
   out.threads = options.cpu_threads();

@@ -92,7 +92,8 @@ class BatchBencher {
     return batch_.begin({.strategy = row.strategy,
                          .contexts = contexts,
                          .yield = std::max<std::int64_t>(1, std::llround(row.tokens)),
-                         .steps = steps});
+                         .steps = steps,
+                         .temperature = options_.temperature});
   }
   // None where there is no room for so many steps more.
   void measure_energy(BatchBenchRow& out) {

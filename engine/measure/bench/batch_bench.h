@@ -31,6 +31,7 @@ struct BatchBenchOptions {
   std::int64_t samples = 15;
   // On a GPU that tells it: what a token takes, over half a second of steps more a row.
   bool energy = false;
+  double temperature = 0.0;  // of every request, each with a seed of its own
   std::uint64_t seed = 1;
   bool on_gpu = true;
   int threads = 1;

@@ -133,6 +133,7 @@ std::string batch_bench_json(const BatchBench& b) {
                       {"geometry", geometry_of(b)},
                       {"samples", b.options.samples},
                       {"seed", b.options.seed},
+                      {"temperature", b.options.temperature},
                       {"interval", "95 % order statistics of the median"},
                       {"cold_reads", cold_reads_json(b.cold_reads)},
                       {"rows", rows}};
@@ -145,8 +146,8 @@ std::string batch_bench_json(const BatchBench& b) {
 std::string batch_bench_text(const BatchBench& b) {
   std::string out =
       "steps of many requests of " + geometry_of(b) + ", synthetic weights, " + b.dtype + ", on " +
-      b.device + " (" + b.backend + "), median of " + std::to_string(b.options.samples) +
-      " [95 % interval], us\n" +
+      b.device + " (" + b.backend + "), temperature " + formatted("%g", b.options.temperature) +
+      ", median of " + std::to_string(b.options.samples) + " [95 % interval], us\n" +
       "      L  strategy                        B      step  [95 % interval]        tokens/s"
       " over 1   shared  request   bw%  enqueue  accept commit   draft\n";
   for (const BatchBenchRow& row : b.rows) {

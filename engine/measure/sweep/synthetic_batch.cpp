@@ -24,11 +24,15 @@ void stagger(std::vector<std::int64_t>& contexts) {
   std::sort(contexts.rbegin(), contexts.rend());
 }
 
-BatchRequest request_of(const BatchAsked& asked, std::int64_t context) {
+BatchRequest request_of(const BatchAsked& asked, std::size_t id) {
+  const std::int64_t context = asked.contexts[id];
   const std::int64_t tokens = asked.steps * (asked.yield + 1);
   BatchRequest request{
       .prompt = std::vector<std::int32_t>(static_cast<std::size_t>(context + 1), 1),
-      .options = {.strategy = asked.strategy, .max_new_tokens = 1 + tokens}};
+      .options = {.strategy = asked.strategy,
+                  .max_new_tokens = 1 + tokens,
+                  .temperature = asked.temperature,
+                  .seed = id + 1}};
   request.forced_yield =
       asked.strategy.draft.speculates() ? std::min(asked.yield, asked.strategy.draft.depth + 1) : 0;
   return request;
@@ -75,8 +79,8 @@ std::string SyntheticBatch<T>::make_session(const BatchAsked& asked) {
                          .records = records_};
   std::vector<BatchRequest> all;
   std::int64_t pages = 0;
-  for (const std::int64_t context : asked.contexts) {
-    all.push_back(request_of(asked, context));
+  for (std::size_t id = 0; id < asked.contexts.size(); ++id) {
+    all.push_back(request_of(asked, id));
     pages += BatchSession<T>::pages_needed(shape_, all.back());
   }
   try {
@@ -112,7 +116,7 @@ std::string SyntheticBatch<T>::begin(const BatchAsked& asked) {
   }
   std::optional<KvCache<T>> longest;
   for (std::size_t id = 0; id < contexts.size(); ++id) {
-    session_->submit_prefilled(static_cast<std::int64_t>(id), request_of(asked, contexts[id]),
+    session_->submit_prefilled(static_cast<std::int64_t>(id), request_of(longest_first, id),
                                [&](KvCache<T>& cache) {
                                  if (longest) {
                                    copy_context(*longest, cache, contexts[id]);

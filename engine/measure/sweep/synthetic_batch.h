@@ -24,6 +24,7 @@ struct BatchAsked {
   std::span<const std::int64_t> contexts;  // of each request
   std::int64_t yield = kBatchYield;        // tokens of a step with a draft
   std::int64_t steps = 1;                  // that they have room for
+  double temperature = 0.0;                // each request has a seed of its own
 };
 
 // The geometry by its name, of a dense strategy with dense attention.
