@@ -20,6 +20,7 @@
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
+#include "kernels/spec_sample/chain_pick.cuh"
 #include "kernels/spec_sample/chain_stream.cuh"
 #include "model/launches/spec_sample.h"
 #include "model/words/assert.h"
@@ -74,33 +75,16 @@ __global__ void __launch_bounds__(kClusterLawThreads, chain_blocks(kForm, kRound
   }
 }
 
-// One warp a sample: its first position without an acceptance is the last.
+// One warp a sample.
 template <class T>
 __global__ void __launch_bounds__(kPickThreads)
     spec_pick_kernel(const __grid_constant__ SpecSampleParams<T> s, const std::int32_t* drawn) {
   release_successors();
   const std::int64_t sample =
       std::int64_t{blockIdx.x} * (kPickThreads / 32) + static_cast<int>(threadIdx.x) / 32;
-  const std::int64_t lane = threadIdx.x % 32;
   wait_for_predecessors();
-  if (sample >= s.batch * s.samples) {
-    return;
-  }
-  std::int32_t* const tokens = s.tokens + sample * (s.gamma + 1);
-  bool over = false;
-  for (std::int64_t base = 0; base <= s.gamma; base += 32) {
-    const std::int64_t c = base + lane;
-    const std::int32_t own = c <= s.gamma ? drawn[sample * (s.gamma + 1) + c] : 0;
-    const std::int32_t drafted = c < s.gamma ? s.draft_tokens[sample * s.gamma + c] : 0;
-    const unsigned ends = __ballot_sync(0xFFFFFFFFU, own != kAccepted);
-    const std::int64_t end = ends != 0 ? base + __ffs(static_cast<int>(ends)) - 1 : s.gamma + 1;
-    if (c <= s.gamma) {
-      tokens[c] = over || c > end ? -1 : (c == end ? own : drafted);
-    }
-    if (!over && ends != 0 && lane == 0) {
-      s.accepted[sample] = static_cast<std::int32_t>(end);
-    }
-    over = over || ends != 0;
+  if (sample < s.batch * s.samples) {
+    pick_end(s, sample, drawn);
   }
 }
 

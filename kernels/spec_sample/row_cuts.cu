@@ -6,13 +6,17 @@
 // interval that holds the value into bins of equal width and goes on with the bin where the goal is
 // reached, between the least and the largest of its elements: it ends when those are the same.
 // Weights are whole numbers of 2^-40 of the largest, so that sums do not depend on their order.
+// Calls of several requests share a launch, each with its own rules.
 // Moves V logits once a row; bound by the exchanges of a step, some 3 of which it takes.
+#include <algorithm>
+
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/spec_sample/chunk_law.cuh"
+#include "kernels/spec_sample/together.h"
 #include "model/launches/tree_sample.h"
 #include "model/words/assert.h"
 
@@ -259,18 +263,13 @@ __device__ float find_cut(const Slice<T>& slice, Place place, Ends ends, const O
   return ends.high;
 }
 
+// The cut of the call's row `index`.
 template <class T>
-__global__ void __launch_bounds__(kCutThreads, 2)
-    row_cuts_kernel(const __grid_constant__ CutSetting<T> a) {
-  __shared__ CutShared shared;
-  release_successors();
-  const Place place = cluster_place();
-  const std::int64_t index = blockIdx.x / place.blocks;
+__device__ void cut_row(const CutSetting<T>& a, std::int64_t index, Place place,
+                        CutShared& shared) {
   const RowCutsParams<T>& p = a.p;
   const T* const row =
       index < p.rows ? p.first + index * p.vocab : p.second + (index - p.rows) * p.vocab;
-  cluster_sync();  // all blocks run
-  wait_for_predecessors();
   const Slice<T> slice = slice_of(a, row, place);
   Ends own = {INFINITY, -INFINITY};
   slice.each([&](float z) {
@@ -305,6 +304,51 @@ __global__ void __launch_bounds__(kCutThreads, 2)
   }
 }
 
+template <class T>
+__global__ void __launch_bounds__(kCutThreads, 2)
+    row_cuts_kernel(const __grid_constant__ CutSetting<T> a) {
+  __shared__ CutShared shared;
+  release_successors();
+  const Place place = cluster_place();
+  cluster_sync();  // all blocks run
+  wait_for_predecessors();
+  cut_row(a, blockIdx.x / place.blocks, place, shared);
+}
+
+template <class T>
+struct CutCalls {
+  CutSetting<T> call[kMostSampled];
+};
+
+// Grid: rows of the call that has most, a cluster each; call.
+template <class T>
+__global__ void __launch_bounds__(kCutThreads, 2)
+    row_cuts_of_calls_kernel(const __grid_constant__ CutCalls<T> calls) {
+  __shared__ CutShared shared;
+  release_successors();
+  const Place place = cluster_place();
+  const CutSetting<T>& a = calls.call[blockIdx.y];
+  const std::int64_t index = blockIdx.x / place.blocks;
+  if (index >= a.p.rows + a.p.more) {
+    return;  // the whole cluster
+  }
+  cluster_sync();  // all blocks run
+  wait_for_predecessors();
+  cut_row(a, index, place, shared);
+}
+
+template <class T>
+CutSetting<T> cut_setting(const RowCutsParams<T>& p) {
+  VERSIEVE_ASSERT(p.temperature > 0.0 && p.truncation.cuts(), "one-hot rows are not cut");
+  VERSIEVE_ASSERT(p.truncation.top_p > 0.0 && p.truncation.min_p <= 1.0 && p.vocab < (1 << 30),
+                  "a truncation keeps the likeliest token");
+  const auto at = [](const T* row) { return reinterpret_cast<std::uintptr_t>(row); };
+  return {.p = p,
+          .scale = {law_scale(p.temperature).per_logit, p.temperature},
+          .words = p.vocab % kWordElements<T> == 0 &&
+                   (at(p.first) | (p.more > 0 ? at(p.second) : 0)) % 16 == 0};
+}
+
 unsigned blocks_of(std::int64_t rows) {
   unsigned blocks = kCutBlocks;
   while (blocks > 1 && rows * blocks > std::int64_t{kBusyBlocks} * multiprocessors()) {
@@ -317,15 +361,7 @@ unsigned blocks_of(std::int64_t rows) {
 
 template <class T>
 void launch_row_cuts(const RowCutsParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.temperature > 0.0 && p.truncation.cuts(), "one-hot rows are not cut");
-  VERSIEVE_ASSERT(p.truncation.top_p > 0.0 && p.truncation.min_p <= 1.0 && p.vocab < (1 << 30),
-                  "a truncation keeps the likeliest token");
-  const auto at = [](const T* row) { return reinterpret_cast<std::uintptr_t>(row); };
-  const LawScale scale = law_scale(p.temperature);
-  const CutSetting<T> a{.p = p,
-                        .scale = {scale.per_logit, p.temperature},
-                        .words = p.vocab % kWordElements<T> == 0 &&
-                                 (at(p.first) | (p.more > 0 ? at(p.second) : 0)) % 16 == 0};
+  const CutSetting<T> a = cut_setting(p);
   const std::int64_t rows = p.rows + p.more;
   const unsigned blocks = blocks_of(rows);
   check(
@@ -339,8 +375,38 @@ void launch_row_cuts(const RowCutsParams<T>& p, const LaunchContext& context) {
                    row_cuts_kernel<T>, a);
 }
 
+template <class T>
+void launch_row_cuts_of_calls(std::span<const RowCutsParams<T>> calls,
+                              const LaunchContext& context) {
+  VERSIEVE_ASSERT(!calls.empty() && calls.size() <= kMostSampled, "a launch has so many calls");
+  static_assert(sizeof(CutCalls<T>) <= 32764);  // of a kernel's parameters
+  CutCalls<T> all{};
+  std::int64_t rows = 0, most = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    all.call[i] = cut_setting(calls[i]);
+    const std::int64_t own = calls[i].rows + calls[i].more;
+    rows += own;
+    most = std::max(most, own);
+  }
+  const unsigned blocks = blocks_of(rows);
+  check(cudaFuncSetAttribute(row_cuts_of_calls_kernel<T>,
+                             cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  const LaunchRange range("row_cuts", traffic::tree_tests(rows, calls[0].vocab, sizeof(T)),
+                          context.observer);
+  launch_dependent(
+      {.grid = dim3(static_cast<unsigned>(most) * blocks, static_cast<unsigned>(calls.size())),
+       .threads = kCutThreads,
+       .cluster = blocks,
+       .stream = context.stream},
+      row_cuts_of_calls_kernel<T>, all);
+}
+
 template void launch_row_cuts<float>(const RowCutsParams<float>&, const LaunchContext&);
 template void launch_row_cuts<Bf16>(const RowCutsParams<Bf16>&, const LaunchContext&);
 template void launch_row_cuts<F16>(const RowCutsParams<F16>&, const LaunchContext&);
+template void launch_row_cuts_of_calls<float>(std::span<const RowCutsParams<float>>,
+                                              const LaunchContext&);
+template void launch_row_cuts_of_calls<Bf16>(std::span<const RowCutsParams<Bf16>>,
+                                             const LaunchContext&);
 
 }  // namespace versieve::kernels

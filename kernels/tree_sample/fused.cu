@@ -7,11 +7,14 @@
 // draws from the leaf's row. Bits are those of baseline.cu. Moves (inner nodes + 1) V logits once;
 // bound by latencies.
 #include <algorithm>
+#include <vector>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
+#include "kernels/spec_sample/together.h"
+#include "kernels/tree_sample/together.h"
 #include "kernels/tree_sample/tree_row.cuh"
 #include "model/launches/tree_sample.h"
 #include "model/words/assert.h"
@@ -21,7 +24,7 @@ namespace {
 
 constexpr int kMaxThreads = 512;
 constexpr int kMinWarps = 8;      // the first block's work is a warp a child
-constexpr int kMostBlocks = 240;  // of a launch
+constexpr int kMostBlocks = 240;  // of a tree
 
 template <class T>
 __device__ void load_tree(const TreeSampleParams<T>& s, std::int64_t sample, TreeShared& shared) {
@@ -237,11 +240,10 @@ __device__ void finish_path(const TreeSetting<T>& a, Place place, std::int64_t s
   }
 }
 
+// By all threads of a sample's blocks, its clusters along the grid's x.
 template <class T, int kRounds>
-__global__ void __launch_bounds__(kMaxThreads, 2)
-    tree_sample_kernel(const __grid_constant__ TreeSetting<T> a, unsigned* all_notes /* [R, N] */) {
-  __shared__ TreeShared shared;
-  release_successors();
+__device__ void sample_tree(const TreeSetting<T>& a, std::int64_t sample, unsigned* notes /* [N] */,
+                            TreeShared& shared) {
   if (threadIdx.x == 0) {
     barrier_init(shared_address(&shared.pushed), 1);
     publish_barriers();
@@ -250,10 +252,8 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
   cluster_arrive();
   const Place place = cluster_place();
   wait_for_predecessors();
-  const std::int64_t sample = blockIdx.y;
   const int cluster = static_cast<int>(blockIdx.x) / place.blocks;
   const int clusters = static_cast<int>(gridDim.x) / place.blocks;
-  unsigned* const notes = all_notes + sample * a.s.num_nodes;
   load_tree(a.s, sample, shared);
   int parity = 0;
   for (int i = cluster; i < shared.inner_count; i += clusters, parity ^= 1) {
@@ -273,12 +273,50 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
   }
 }
 
+template <class T, int kRounds>
+__global__ void __launch_bounds__(kMaxThreads, 2)
+    tree_sample_kernel(const __grid_constant__ TreeSetting<T> a, unsigned* notes /* [R, N] */) {
+  __shared__ TreeShared shared;
+  release_successors();
+  const std::int64_t sample = blockIdx.y;
+  sample_tree<T, kRounds>(a, sample, notes + sample * a.s.num_nodes, shared);
+}
+
+template <class T>
+struct TreeCalls {
+  TreeSetting<T> call[kMostSampled];
+  int first_note[kMostSampled];
+};
+static_assert(sizeof(TreeCalls<float>) + 8 <= 32764);  // of a kernel's parameters
+static_assert(kMostSampled * kTreeNodes <= kLaunchCounters, "a word a node");
+
+// Grid: clusters of a tree; call.
+template <class T, int kRounds>
+__global__ void __launch_bounds__(kMaxThreads, 2)
+    tree_samples_kernel(const __grid_constant__ TreeCalls<T> calls, unsigned* notes) {
+  __shared__ TreeShared shared;
+  release_successors();
+  sample_tree<T, kRounds>(calls.call[blockIdx.y], 0, notes + calls.first_note[blockIdx.y], shared);
+}
+
 // Blocks of a cluster: as many as it takes to keep the chip busy with so many nodes, of which often
 // a quarter have children.
 unsigned blocks_for(const LawCut& cut, std::int64_t num_nodes) {
   const unsigned wanted = num_nodes <= 16 ? 16 : num_nodes <= 64 ? 8 : 4;
   return std::min(wanted, cluster_blocks(cut));
 }
+
+// How a launch of `nodes` nodes in all is cut; the largest of its trees has `most`.
+struct TreeGrid {
+  unsigned blocks, clusters, threads;  // of a cluster, of a tree, of a block
+
+  TreeGrid(const LawCut& cut, std::int64_t nodes, std::int64_t most)
+      : blocks(blocks_for(cut, nodes)),
+        clusters(std::min(static_cast<unsigned>(most), std::max(1U, kMostBlocks / blocks))) {
+    const unsigned chunks = (static_cast<unsigned>(cut.chunks) + blocks - 1) / blocks;
+    threads = 32 * std::clamp<unsigned>(chunks, kMinWarps, kMaxThreads / 32);
+  }
+};
 
 }  // namespace
 
@@ -289,18 +327,69 @@ void launch_tree_fused(const TreeSampleParams<T>& p, const float* cuts,
   const TreeSetting<T> a = tree_setting(p, cuts);
   VERSIEVE_ASSERT(a.cut.rounds <= 2, "what is launched is what is priced");
   const auto kernel = a.cut.rounds == 1 ? tree_sample_kernel<T, 1> : tree_sample_kernel<T, 2>;
-  const unsigned blocks = blocks_for(a.cut, p.num_nodes);
-  const unsigned chunks = (static_cast<unsigned>(a.cut.chunks) + blocks - 1) / blocks;
-  const unsigned clusters =
-      std::min(static_cast<unsigned>(p.num_nodes), std::max(1U, kMostBlocks / blocks));
+  const TreeGrid grid(a.cut, p.num_nodes, p.num_nodes);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   const LaunchRange range("tree_tests", traffic::tree_tests(p.num_nodes, p.vocab, sizeof(T)),
                           context.observer);
-  launch_dependent({.grid = dim3(blocks * clusters, static_cast<unsigned>(p.samples)),
-                    .threads = 32 * std::clamp<unsigned>(chunks, kMinWarps, kMaxThreads / 32),
-                    .cluster = blocks,
+  launch_dependent({.grid = dim3(grid.blocks * grid.clusters, static_cast<unsigned>(p.samples)),
+                    .threads = grid.threads,
+                    .cluster = grid.blocks,
                     .stream = context.stream},
                    kernel, a, context.counters);
+}
+
+template <class T>
+std::size_t tree_together_scratch_bytes(std::span<const TreeSampleParams<T>> calls) {
+  std::size_t rows = 0;
+  for (const TreeSampleParams<T>& p : calls) {
+    rows += static_cast<std::size_t>(p.num_nodes);
+  }
+  return rows * sizeof(float);
+}
+
+template <class T>
+void launch_tree_together(std::span<const TreeSampleParams<T>> calls,
+                          const LaunchContext& context) {
+  VERSIEVE_ASSERT(!calls.empty() && calls.size() <= kMostSampled, "a launch has so many calls");
+  VERSIEVE_ASSERT(context.scratch_bytes >= tree_together_scratch_bytes(calls),
+                  "scratch is reserved before");
+  TreeCalls<T> all{};
+  std::vector<RowCutsParams<T>> cuts;
+  float* const least = static_cast<float*>(context.scratch);
+  std::int64_t nodes = 0, most = 0;
+  Traffic traffic;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const TreeSampleParams<T>& p = calls[i];
+    VERSIEVE_ASSERT(goes_together(p) && p.vocab == calls[0].vocab, "calls of a launch are alike");
+    const bool cut = p.truncation.cuts() && p.temperature > 0.0;
+    all.call[i] = tree_setting(p, cut ? least + nodes : nullptr);
+    all.first_note[i] = static_cast<int>(nodes);
+    if (cut) {
+      cuts.push_back({.first = p.target_logits,
+                      .rows = p.num_nodes,
+                      .vocab = p.vocab,
+                      .temperature = p.temperature,
+                      .truncation = p.truncation,
+                      .cuts = least + nodes});
+    }
+    nodes += p.num_nodes;
+    most = std::max(most, p.num_nodes);
+    traffic += traffic::tree_tests(p.num_nodes, p.vocab, sizeof(T));
+  }
+  if (!cuts.empty()) {
+    launch_row_cuts_of_calls(std::span<const RowCutsParams<T>>(cuts), context);
+  }
+  const LawCut& cut = all.call[0].cut;
+  VERSIEVE_ASSERT(cut.rounds <= 2, "what is launched is what is priced");
+  const auto kernel = cut.rounds == 1 ? tree_samples_kernel<T, 1> : tree_samples_kernel<T, 2>;
+  const TreeGrid grid(cut, nodes, most);
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  const LaunchRange range("tree_tests", traffic, context.observer);
+  launch_dependent({.grid = dim3(grid.blocks * grid.clusters, static_cast<unsigned>(calls.size())),
+                    .threads = grid.threads,
+                    .cluster = grid.blocks,
+                    .stream = context.stream},
+                   kernel, all, context.counters);
 }
 
 template void launch_tree_fused<float>(const TreeSampleParams<float>&, const float*,
@@ -309,5 +398,11 @@ template void launch_tree_fused<Bf16>(const TreeSampleParams<Bf16>&, const float
                                       const LaunchContext&);
 template void launch_tree_fused<F16>(const TreeSampleParams<F16>&, const float*,
                                      const LaunchContext&);
+template std::size_t tree_together_scratch_bytes<float>(std::span<const TreeSampleParams<float>>);
+template std::size_t tree_together_scratch_bytes<Bf16>(std::span<const TreeSampleParams<Bf16>>);
+template void launch_tree_together<float>(std::span<const TreeSampleParams<float>>,
+                                          const LaunchContext&);
+template void launch_tree_together<Bf16>(std::span<const TreeSampleParams<Bf16>>,
+                                         const LaunchContext&);
 
 }  // namespace versieve::kernels

@@ -19,11 +19,18 @@ Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
 }
 
 // A hash of two multiplications and two logarithms.
+constexpr double kPerturbed = 40.0;
+
 Traffic gumbel_noise(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes) {
-  constexpr double kPerturbed = 40.0;
   const std::int64_t logits = rows * vocab;
   return moved(TrafficTerm::kLogits, logits * element_bytes, logits * kF32Bytes,
                kPerturbed * static_cast<double>(logits));
+}
+
+Traffic gumbel_draw(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes) {
+  const std::int64_t logits = rows * vocab;
+  return moved(TrafficTerm::kLogits, logits * element_bytes, rows * kF32Bytes,
+               (kPerturbed + kCompared) * static_cast<double>(logits));
 }
 
 }  // namespace traffic

@@ -19,6 +19,8 @@ Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
 // Each logit read, the perturbed one written in f32, before the largest are looked for in those
 // (kernels/gumbel_top).
 Traffic gumbel_noise(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);
+// Each logit read and perturbed, of which the largest of a row alone is kept: one launch.
+Traffic gumbel_draw(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);
 
 }  // namespace traffic
 

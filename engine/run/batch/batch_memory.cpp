@@ -32,7 +32,7 @@ std::string mebibytes(std::int64_t bytes) {
 template <class T>
 std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const LlmShape* draft_model,
                         std::span<const BatchRequest> requests, const SessionOptions& options) {
-  std::int64_t nodes = 1, slots = 1, levels = 0;
+  std::int64_t nodes = 1, slots = 1, levels = 0, drawn = 0;
   for (const BatchRequest& request : requests) {
     for (const Strategy& strategy : strategies_of(request)) {
       const DraftChoice& choice = strategy.draft;
@@ -43,13 +43,16 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const Ll
       slots = std::max(slots, draft_slots(choice));
       if (request.options.temperature > 0.0 && !samples_coupled(strategy) && choice.width == 1) {
         levels = std::max(levels, choice.levels());  // laws of chains that are drawn
+      } else if (request.options.temperature > 0.0 && choice.speculates()) {
+        drawn = std::max(drawn, choice.width);  // rows of a draft's level, perturbed
       }
     }
   }
   const std::int64_t rows = options.concurrency * nodes;
   std::int64_t bytes =
       Target<T>::step_bytes(shape, rows + options.prefill_rows, rows + 1) +
-      nodes * shape.vocab * static_cast<std::int64_t>(sizeof(kernels::SumOf<T>)) +
+      options.concurrency * drawn * shape.vocab *
+          static_cast<std::int64_t>(sizeof(kernels::SumOf<T>)) +
       options.concurrency * levels * shape.vocab * static_cast<std::int64_t>(sizeof(T));
   if (draft != nullptr) {
     bytes += Draft<T>::step_bytes(*draft, std::max(rows, options.prefill_rows),

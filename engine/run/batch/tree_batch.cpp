@@ -20,64 +20,68 @@ const std::int32_t* TreeBatch<T>::target_token() {
   return target_token_.data();
 }
 
-// The best `width` tokens of each node's row: the likeliest in one call for all rows, or request by
-// request draws that share the target's noise. A list's beginning does not depend on its length.
+template <class T>
+kernels::RowDraw TreeBatch<T>::draw_of(const WantedTree<T>& tree) {
+  return {.seed = tree.seed, .temperature = tree.is_coupled() ? tree.temperature : 0.0};
+}
+
+// The best `width` tokens of each node's row: the likeliest, or draws that share the target's
+// noise. A list's beginning does not depend on its length.
 template <class T>
 void TreeBatch<T>::list_children(const std::vector<Growing*>& level, std::int64_t rows,
                                  std::int64_t width) {
-  ensure_count(*ops_, index_, rows * width);
-  ensure_count(*ops_, score_, rows * width);
-  ops_->top_logits({.rows = rows,
-                    .vocab = draft_->vocab(),
-                    .k = width,
-                    .logits = draft_->logits(),
-                    .index = index_.data(),
-                    .log_probability = score_.data()});
-  if (std::any_of(level.begin(), level.end(),
-                  [](const Growing* tree) { return tree->wanted->is_coupled(); })) {
-    list_draws(level, width);
-  }
-}
-
-template <class T>
-void TreeBatch<T>::list_draws(const std::vector<Growing*>& level, std::int64_t width) {
-  const std::int64_t vocab = draft_->vocab();
-  std::size_t most = 0;
+  std::vector<kernels::RowDraw> draws;
   std::vector<std::int32_t> position;
   for (const Growing* tree : level) {
-    most = std::max(most, tree->nodes.size());
     for (const std::int32_t node : tree->nodes) {
       const std::int32_t depth = tree->growth.candidates().depth[static_cast<std::size_t>(node)];
       position.push_back(static_cast<std::int32_t>(tree->wanted->position + depth));
     }
+    draws.resize(position.size(), draw_of(*tree->wanted));
   }
-  ensure_count(*ops_, perturbed_, static_cast<std::int64_t>(most) * vocab);
-  const std::int32_t* const positions = positions_.upload(*ops_, position);
-  for (const Growing* tree : level) {
-    const std::int64_t row = tree->first_row;
-    if (tree->wanted->is_coupled()) {
-      draw_children(*tree->wanted, static_cast<std::int64_t>(tree->nodes.size()), row, width,
-                    positions + row);
-    }
-  }
+  ensure_count(*ops_, index_, rows * width);
+  ensure_count(*ops_, score_, rows * width);
+  PackedInts packed;
+  const std::int64_t draw = packed.add(draws);
+  const std::int64_t positions = packed.add(position);
+  const std::int32_t* const uploaded = positions_.upload(*ops_, packed.ints());
+  list_rows(draws, PackedInts::at<kernels::RowDraw>(uploaded, draw), uploaded + positions, width);
 }
 
+// Of all rows, by `draws` of each, which lie in `uploaded`, too. A row that is not drawn keeps the
+// list of its own elements, whose log-probabilities have other bits in f32.
 template <class T>
-void TreeBatch<T>::draw_children(const WantedTree<T>& tree, std::int64_t rows,
-                                 std::int64_t first_row, std::int64_t width,
-                                 const std::int32_t* position) {
+void TreeBatch<T>::list_rows(std::span<const kernels::RowDraw> draws,
+                             const kernels::RowDraw* uploaded, const std::int32_t* position,
+                             std::int64_t width) {
+  const auto is_drawn = [](const kernels::RowDraw& draw) { return draw.temperature > 0.0; };
   const std::int64_t vocab = draft_->vocab();
-  ops_->gumbel_top({.rows = rows,
-                    .vocab = vocab,
-                    .k = width,
-                    .temperature = tree.temperature,
-                    .seed = tree.seed,
-                    .logits = draft_->logits() + first_row * vocab,
-                    .position = position,
-                    .token = target_token(),
-                    .perturbed = perturbed_.data(),
-                    .index = index_.data() + first_row * width,
-                    .log_probability = score_.data() + first_row * width});
+  if (!std::all_of(draws.begin(), draws.end(), is_drawn)) {
+    ops_->top_logits({.rows = static_cast<std::int64_t>(draws.size()),
+                      .vocab = vocab,
+                      .k = width,
+                      .logits = draft_->logits(),
+                      .index = index_.data(),
+                      .log_probability = score_.data()});
+  }
+  for (auto end = draws.begin(); end != draws.end();) {
+    const auto begin = std::find_if(end, draws.end(), is_drawn);
+    end = std::find_if_not(begin, draws.end(), is_drawn);
+    if (begin != end) {
+      const std::int64_t first = begin - draws.begin();
+      ensure_count(*ops_, perturbed_, (end - begin) * vocab);
+      kernels::gumbel_rows<T>(*ops_, {.rows = end - begin,
+                                      .vocab = vocab,
+                                      .k = width,
+                                      .draw = uploaded + first,
+                                      .logits = draft_->logits() + first * vocab,
+                                      .position = position + first,
+                                      .token = target_token(),
+                                      .perturbed = perturbed_.data(),
+                                      .index = index_.data() + first * width,
+                                      .log_probability = score_.data() + first * width});
+    }
+  }
 }
 
 // The newest node's row, each logit in the place of the target's token.
@@ -113,28 +117,31 @@ std::vector<std::int32_t> TreeBatch<T>::draw_tokens(const std::vector<Growing*>&
     return {};
   }
   const std::int64_t count = static_cast<std::int64_t>(chains.size());
-  ensure_count(*ops_, uniforms_, count);
   ensure_count(*ops_, drawn_, 2 * count);
   ensure_count(*ops_, tau_, 1);
-  uniforms_.write(uniforms);
+  PackedInts packed;
+  const std::int64_t place = packed.add(uniforms);
+  const Sum* const uploaded = PackedInts::at<Sum>(uniforms_.upload(*ops_, packed.ints()), place);
+  std::vector<kernels::SpecSampleParams<T>> calls;
   for (std::int64_t i = 0; i < count; ++i) {
     const Growing& tree = *chains[static_cast<std::size_t>(i)];
     const T* const logits = draft_->logits() + tree.first_row * vocab;
     std::int32_t* const drawn = drawn_.data() + 2 * i;
     keep_law(tree);
-    ops_->spec_sample({.samples = 1,
-                       .gamma = 0,
-                       .vocab = vocab,
-                       .temperature = tree.wanted->temperature,
-                       .target_logits = logits,
-                       .draft_logits = logits,
-                       .draft_tokens = drawn,
-                       .uniforms = uniforms_.data() + i,
-                       .accepted = drawn,
-                       .tokens = drawn + 1,
-                       .tau = tau_.data(),
-                       .truncation = tree.wanted->truncation});
+    calls.push_back({.samples = 1,
+                     .gamma = 0,
+                     .vocab = vocab,
+                     .temperature = tree.wanted->temperature,
+                     .target_logits = logits,
+                     .draft_logits = logits,
+                     .draft_tokens = drawn,
+                     .uniforms = uploaded + i,
+                     .accepted = drawn,
+                     .tokens = drawn + 1,
+                     .tau = tau_.data(),
+                     .truncation = tree.wanted->truncation});
   }
+  kernels::spec_sample_together<T>(*ops_, calls);
   std::vector<std::int32_t> drawn(static_cast<std::size_t>(2 * count));
   ops_->download(drawn.data(), drawn_.data(), drawn.size() * sizeof(std::int32_t));
   std::vector<std::int32_t> tokens;

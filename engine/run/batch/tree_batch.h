@@ -9,8 +9,10 @@
 
 #include "engine/run/batch/batch_drafter.h"
 #include "engine/run/model/device_ints.h"
+#include "engine/run/model/packed_ints.h"
 #include "engine/run/speculate/tree_growth.h"
 #include "kernels/ops_together.h"
+#include "kernels/samplers_together.h"
 #include "model/words/draft_tree.h"
 #include "model/words/strategy.h"
 
@@ -70,10 +72,9 @@ class TreeBatch {
   // Level by level, the host choosing (tree_batch.cpp).
   std::vector<DraftTree> grow_by_host(std::span<const WantedTree<T>> wanted);
   void list_children(const std::vector<Growing*>& level, std::int64_t rows, std::int64_t width);
-  void list_draws(const std::vector<Growing*>& level, std::int64_t width);
-  // Draws of a tree's rows of the draft's logits, into its rows of the lists.
-  void draw_children(const WantedTree<T>& tree, std::int64_t rows, std::int64_t first_row,
-                     std::int64_t width, const std::int32_t* position);
+  void list_rows(std::span<const kernels::RowDraw> draws, const kernels::RowDraw* uploaded,
+                 const std::int32_t* position, std::int64_t width);
+  static kernels::RowDraw draw_of(const WantedTree<T>& tree);
   // A token drawn for each chain of the level that is drawn, in order, and its law kept.
   std::vector<std::int32_t> draw_tokens(const std::vector<Growing*>& level);
   void keep_law(const Growing& tree);
@@ -86,8 +87,9 @@ class TreeBatch {
   bool grows_by_levels(std::span<const WantedTree<T>> wanted) const;
   std::vector<DraftTree> grow_levels(std::span<const WantedTree<T>> wanted);
   void make_room(std::span<const WantedTree<T>> wanted);
-  void list_level(std::span<const WantedTree<T>> wanted, const std::vector<Level>& level,
-                  std::int64_t width, const std::int32_t* position);
+  void upload_roots(const std::vector<std::int32_t>& roots);
+  void list_level(const std::vector<Level>& level, std::int64_t number, std::int64_t width,
+                  const std::int32_t* position);
   void grow_level(std::span<const WantedTree<T>> wanted, const std::vector<Level>& level,
                   std::int64_t number, std::int64_t width, std::int64_t outputs);
   void run_level(const std::vector<Level>& level, std::int64_t number);
@@ -99,19 +101,21 @@ class TreeBatch {
   kernels::OpsBuffer<T, std::int32_t> target_token_;    // [V], of a vocabulary of its own
   kernels::OpsBuffer<T, std::int32_t> index_;           // [rows, width]
   kernels::OpsBuffer<T, float> score_;                  // [rows, width]
-  kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;  // [rows of a request, V]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;  // [rows of a level, V]
   DeviceInts<T> positions_;
-  kernels::OpsBuffer<T, kernels::SumOf<T>> uniforms_;  // [chains that are drawn]
+  DeviceInts<T> uniforms_;  // [chains that are drawn], as numbers
   kernels::OpsBuffer<T, kernels::SumOf<T>> tau_;
   kernels::OpsBuffer<T, std::int32_t> drawn_;  // [chains, 2]: accepted, token
 
   using Ints = kernels::OpsBuffer<T, std::int32_t>;
-  kernels::OpsBuffer<T, kernels::StepState> states_;  // of each tree, for its pool
-  Ints node_token_, node_position_, node_source_;     // [rows]: frontiers, tree after tree
-  Ints slot_parent_, slot_position_;                  // slots, tree after tree
-  Ints slot_number_;                                  // 0, 1, ...
-  std::vector<std::int64_t> first_slot_;              // of each tree
-  const std::int32_t* root_position_ = nullptr;       // [trees], in positions_
+  kernels::OpsBuffer<T, kernels::StepState> states_;        // of each tree, for its pool
+  Ints node_token_, node_position_, node_source_;           // [rows]: frontiers, tree after tree
+  Ints slot_parent_, slot_position_;                        // slots, tree after tree
+  Ints slot_number_;                                        // 0, 1, ...
+  std::vector<std::int64_t> first_slot_;                    // of each tree
+  std::vector<std::vector<kernels::RowDraw>> level_draws_;  // of each level's rows
+  std::vector<const kernels::RowDraw*> uploaded_draws_;     // likewise, in positions_
+  const std::int32_t* root_position_ = nullptr;             // [trees], in positions_
 };
 
 }  // namespace versieve::engine

@@ -28,12 +28,14 @@ bool TreeBatch<T>::grows_by_levels(std::span<const WantedTree<T>> wanted) const 
 template <class T>
 void TreeBatch<T>::make_room(std::span<const WantedTree<T>> wanted) {
   std::int64_t rows = 0, slots = 0, most = 1;
+  std::size_t levels = 0;
   std::vector<std::int32_t> roots;
   for (const WantedTree<T>& tree : wanted) {
     const std::int64_t own = draft_slots(tree.choice);
     rows += tree.choice.width;
     slots += own;
     most = std::max(most, own);
+    levels = std::max(levels, static_cast<std::size_t>(tree.choice.levels()));
     roots.push_back(static_cast<std::int32_t>(tree.position));
   }
   ensure_count(*ops_, states_, static_cast<std::int64_t>(wanted.size()));
@@ -47,29 +49,44 @@ void TreeBatch<T>::make_room(std::span<const WantedTree<T>> wanted) {
     std::iota(numbers.begin(), numbers.end(), 0);
     slot_number_ = {*ops_, numbers};
   }
-  root_position_ = positions_.upload(*ops_, roots);
+  level_draws_.assign(levels, {});
+  for (std::size_t level = 0; level < levels; ++level) {
+    for (const WantedTree<T>& tree : wanted) {
+      if (static_cast<std::int64_t>(level) < tree.choice.levels()) {
+        const std::int64_t own = level == 0 ? 1 : tree.choice.width;
+        level_draws_[level].resize(level_draws_[level].size() + static_cast<std::size_t>(own),
+                                   draw_of(tree));
+      }
+    }
+  }
+  upload_roots(roots);
+}
+
+// And what draws the rows of each level.
+template <class T>
+void TreeBatch<T>::upload_roots(const std::vector<std::int32_t>& roots) {
+  PackedInts packed;
+  std::vector<std::int64_t> places;
+  for (const std::vector<kernels::RowDraw>& draws : level_draws_) {
+    places.push_back(packed.add(draws));
+  }
+  const std::int64_t root = packed.add(roots);
+  const std::int32_t* const uploaded = positions_.upload(*ops_, packed.ints());
+  root_position_ = uploaded + root;
+  uploaded_draws_.clear();
+  for (const std::int64_t place : places) {
+    uploaded_draws_.push_back(PackedInts::at<kernels::RowDraw>(uploaded, place));
+  }
 }
 
 template <class T>
-void TreeBatch<T>::list_level(std::span<const WantedTree<T>> wanted,
-                              const std::vector<Level>& level, std::int64_t width,
-                              const std::int32_t* position) {
-  const std::int64_t vocab = draft_->vocab();
+void TreeBatch<T>::list_level(const std::vector<Level>& level, std::int64_t number,
+                              std::int64_t width, const std::int32_t* position) {
   const std::int64_t rows = level.back().first_row + level.back().rows;
   ensure_count(*ops_, index_, rows * width);
   ensure_count(*ops_, score_, rows * width);
-  ops_->top_logits({.rows = rows,
-                    .vocab = vocab,
-                    .k = width,
-                    .logits = draft_->logits(),
-                    .index = index_.data(),
-                    .log_probability = score_.data()});
-  for (const Level& own : level) {
-    if (wanted[own.tree].is_coupled()) {
-      ensure_count(*ops_, perturbed_, own.rows * vocab);
-      draw_children(wanted[own.tree], own.rows, own.first_row, width, position + own.first_row);
-    }
-  }
+  const std::size_t at = static_cast<std::size_t>(number);
+  list_rows(level_draws_[at], uploaded_draws_[at], position, width);
 }
 
 // `outputs`: rows of the draft's outputs before those of this level's nodes. Rows of the next
@@ -155,7 +172,7 @@ std::vector<DraftTree> TreeBatch<T>::grow_levels(std::span<const WantedTree<T>> 
     for (const Level& own : level) {
       width = std::max(width, branch_of(wanted[own.tree]));
     }
-    list_level(wanted, level, width, number == 0 ? root_position_ : node_position_.data());
+    list_level(level, number, width, number == 0 ? root_position_ : node_position_.data());
     grow_level(wanted, level, number, width, outputs);
   }
   return grown_trees(wanted);

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/run/model/uniform.h"
-#include "engine/run/speculate/kernel_variants.h"
-#include "model/words/assert.h"
+#include "engine/run/model/packed_ints.h"
+#include "engine/run/speculate/sampler_call.h"
 
 namespace versieve::engine {
 namespace {
@@ -43,9 +42,7 @@ Acceptance Acceptor<T>::accept(const Verified& verified, const AcceptanceOptions
   if (options.temperature == 0.0 || options.sampling == SamplingAlgorithm::kCoupled) {
     return follow_best(verified, options);
   }
-  upload_uniforms(verified, options.seed);
-  return verified.sampled_logits != nullptr ? sample_chain(verified, options)
-                                            : sample_tree(verified, options);
+  return sample(verified, options);
 }
 
 // The best `count` tokens of each node into ints_, their log-probabilities into scores_ if gaps
@@ -100,81 +97,29 @@ Acceptance Acceptor<T>::follow_best(const Verified& verified, const AcceptanceOp
   return result;
 }
 
+// One sampler's call, and the path that it says.
 template <class T>
-void Acceptor<T>::upload_uniforms(const Verified& verified, std::uint64_t seed) {
-  const std::int64_t count = verified.tree.size();
-  std::vector<Sum> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    values.push_back(static_cast<Sum>(uniform_at(seed, verified.position, UniformUse::kTest, i)));
-  }
-  ensure_count(*ops_, uniforms_, count);
-  ensure_count(*ops_, tau_, count);
-  uniforms_.write(values);
-}
-
-template <class T>
-Acceptance Acceptor<T>::sample_tree(const Verified& verified, const AcceptanceOptions& options) {
+Acceptance Acceptor<T>::sample(const Verified& verified, const AcceptanceOptions& options) {
   const DraftTree& tree = verified.tree;
   const std::int64_t count = tree.size();
-  VERSIEVE_ASSERT(count == 1 || options.sampling != SamplingAlgorithm::kSigmoid,
-                  "sigmoids test chains that the draft sampled");
-  ensure_count(*ops_, ints_, 2 * count + 1);
-  std::vector<std::int32_t> staged = tree.parent;
-  staged.insert(staged.end(), tree.token.begin(), tree.token.end());
-  const std::int32_t* uploaded = staged_.upload(*ops_, staged);
-  const bool separate = options.sampling == SamplingAlgorithm::kBaseline;
-  ops_->tree_sample({.variant = separate ? kernels::TreeSampleVariant::kBaseline
-                                         : kernels::TreeSampleVariant::kExact,
-                     .samples = 1,
-                     .num_nodes = count,
-                     .vocab = verified.vocab,
-                     .temperature = options.temperature,
-                     .target_logits = verified.logits,
-                     .parent = uploaded,
-                     .token = uploaded + count,
-                     .uniforms = uniforms_.data(),
-                     .accepted = ints_.data(),
-                     .tokens = ints_.data() + 1,
-                     .path = ints_.data() + 1 + count,
-                     .tau = tau_.data(),
-                     .truncation = options.truncation});
-  const std::vector<std::int32_t> out = ints_.read();
-  const std::int64_t accepted = out[0];
-  Acceptance result{.path = {0}, .next_token = out[static_cast<std::size_t>(1 + accepted)]};
-  for (std::int64_t i = 0; i < accepted; ++i) {
-    result.path.push_back(out[static_cast<std::size_t>(1 + count + i)]);
+  ensure_count(*ops_, ints_, answer_size(count));
+  ensure_count(*ops_, tau_, count);
+  PackedInts packed;
+  const std::int64_t uniforms = packed.add(test_uniforms<T>(verified, options.seed));
+  const std::int64_t parents = packed.add(tree.parent);
+  const std::int64_t tokens = packed.add(tree.token);
+  const std::int32_t* const uploaded = staged_.upload(*ops_, packed.ints());
+  const SamplerLists<T> lists{.parent = uploaded + parents,
+                              .token = uploaded + tokens,
+                              .uniforms = PackedInts::at<Sum>(uploaded, uniforms),
+                              .answer = ints_.data(),
+                              .tau = tau_.data()};
+  if (verified.sampled_logits != nullptr) {
+    ops_->spec_sample(chain_call<T>(verified, options, lists));
+    return chain_answer(ints_.read());
   }
-  return result;
-}
-
-template <class T>
-Acceptance Acceptor<T>::sample_chain(const Verified& verified, const AcceptanceOptions& options) {
-  const DraftTree& tree = verified.tree;
-  const std::int64_t gamma = tree.size() - 1;
-  ensure_count(*ops_, ints_, gamma + 2);
-  const std::int32_t* uploaded = staged_.upload(*ops_, tree.token);
-  ops_->spec_sample({.variant = variant_of(options.sampling),
-                     .samples = 1,
-                     .gamma = gamma,
-                     .vocab = verified.vocab,
-                     .temperature = options.temperature,
-                     .alpha = options.sigmoid.alpha,
-                     .beta = options.sigmoid.beta,
-                     .target_logits = verified.logits,
-                     .draft_logits = verified.sampled_logits,
-                     .draft_tokens = uploaded + 1,
-                     .uniforms = uniforms_.data(),
-                     .accepted = ints_.data(),
-                     .tokens = ints_.data() + 1,
-                     .tau = tau_.data(),
-                     .truncation = options.truncation});
-  const std::vector<std::int32_t> out = ints_.read();
-  const std::int32_t accepted = out[0];
-  Acceptance result{.path = {}, .next_token = out[static_cast<std::size_t>(1 + accepted)]};
-  for (std::int32_t node = 0; node <= accepted; ++node) {
-    result.path.push_back(node);
-  }
-  return result;
+  ops_->tree_sample(tree_call<T>(verified, options, lists));
+  return tree_answer(ints_.read(), count);
 }
 
 template class Acceptor<double>;

@@ -67,15 +67,12 @@ class Acceptor {
 
   void list_best(const Verified& verified, const AcceptanceOptions& options, std::int64_t count);
   Acceptance follow_best(const Verified& verified, const AcceptanceOptions& options);
-  Acceptance sample_tree(const Verified& verified, const AcceptanceOptions& options);
-  Acceptance sample_chain(const Verified& verified, const AcceptanceOptions& options);
-  void upload_uniforms(const Verified& verified, std::uint64_t seed);
+  Acceptance sample(const Verified& verified, const AcceptanceOptions& options);
 
   kernels::Ops<T>* ops_;
   kernels::OpsBuffer<T, std::int32_t> ints_;
   kernels::OpsBuffer<T, float> scores_;
   kernels::OpsBuffer<T, Sum> perturbed_;  // [N, V]
-  kernels::OpsBuffer<T, Sum> uniforms_;
   kernels::OpsBuffer<T, Sum> tau_;
   DeviceInts<T> staged_;
 };
