@@ -33,13 +33,21 @@ std::string useless_because(const PointMeasurement& m, const FittedModel& model)
   if (m.key.dtype != model.dtype) {
     return std::string("dtype ") + name_of(m.key.dtype);
   }
+  const AttentionMethod attention = Strategy::parse(m.key.strategy).attention;
+  if (attention != AttentionMethod::kNsa && attention != AttentionMethod::kDense) {
+    return "of a system that no model of batches is kept of";
+  }
   return says_anything(m) ? untold_because(m) : "neither time nor counters";
 }
 
-// What neighbours' blocks have in common with such weights: of the step of one request that lies
-// nearest by context and nodes; a batched step does not look.
-double overlap_of(const PointKey& key, std::int64_t nodes,
+// What neighbours' blocks have in common: as the point says, else with such weights, of the step of
+// one request that lies nearest by context and nodes (points before 2026-11-28 do not say).
+double overlap_of(const PointMeasurement& point, std::int64_t nodes,
                   const std::vector<PointMeasurement>& measured) {
+  if (point.adjacent_overlap) {
+    return *point.adjacent_overlap;
+  }
+  const PointKey& key = point.key;
   double nearest = std::numeric_limits<double>::infinity();
   double overlap = StepShape{}.overlap;
   for (const PointMeasurement& m : measured) {
@@ -81,7 +89,7 @@ BatchPoint batch_point(const PointMeasurement& m, const FittedModel& model,
   // The draft is the one that such steps run with (engine/measure/sweep/synthetic_batch.h).
   StepShape shape = asked_step(out.point.strategy, target, usual_draft(target), m.key.context_len,
                                bytes_of(m.key.dtype));
-  shape.overlap = dense ? shape.overlap : overlap_of(m.key, shape.num_queries, measured);
+  shape.overlap = dense ? shape.overlap : overlap_of(m, shape.num_queries, measured);
   shape.form = model.priced_form();
   shape.requests = out.requests;
   out.together = together_of(m, out.requests, static_cast<double>(target.layers));

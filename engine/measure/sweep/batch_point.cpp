@@ -1,8 +1,12 @@
 #include "engine/measure/sweep/batch_point.h"
 
+#include <cmath>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
+#include "engine/io/formatted.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/measure/sweep/synthetic_batch.h"
 #include "model/words/batch_point.h"
@@ -12,6 +16,17 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kSteps = 96;  // before a batch begins anew: contexts stay near the key's
+
+// The search for weights whose neighbouring queries share a declared part of their blocks.
+constexpr int kMostProbes = 8;
+constexpr double kNearEnough = 0.02;  // of what is shared
+constexpr double kTooFar = 0.05;
+constexpr double kAlikeRange = 6.0;  // decades that embeddings may differ less by
+
+// Monotone from [0, 1]; what queries share depends on what embeddings differ by.
+double alike_at(double t) {
+  return 1.0 - std::pow(10.0, -kAlikeRange * t);
+}
 
 template <class T>
 class BatchPointRunner final : public PointRunner {
@@ -36,13 +51,7 @@ class BatchPointRunner final : public PointRunner {
     if (!refusal.empty()) {
       return refused_point(key, refusal);
     }
-    if (!batch_ || batch_->shape().name != shape.name) {
-      batch_.reset();  // frees first: two models need not fit together
-      batch_.emplace(*ops_, shape, on_gpu_, plan_.seed);
-    }
-    contexts_ = batch_contexts(key);
-    asked_ = {.strategy = strategy, .contexts = contexts_, .steps = kSteps};
-    refusal = begin();
+    refusal = make_ready(key, strategy, shape);
     if (!refusal.empty()) {
       return refused_point(key, refusal);
     }
@@ -59,11 +68,80 @@ class BatchPointRunner final : public PointRunner {
       ops_->set_observer(observer);
     };
     instrument_.measure(work, measure_plan(plan_, key), point);
+    add_chosen_blocks(shape, point);
     batch_->end();
     return point;
   }
 
  private:
+  // The point's weights and contexts, its first step made, or why there are none.
+  std::string make_ready(const PointKey& key, const Strategy& strategy, const LlmShape& shape) {
+    double alike = 0.0;
+    if (key.overlap) {
+      if (std::string reason = find_alike(key, strategy, shape, alike); !reason.empty()) {
+        return reason;
+      }
+    }
+    make_models(shape, alike);
+    contexts_ = batch_contexts(key);
+    asked_ = {.strategy = strategy, .contexts = contexts_, .steps = kSteps};
+    return begin();
+  }
+
+  void make_models(const LlmShape& shape, double alike) {
+    if (!batch_ || batch_->shape().name != shape.name || alike_ != alike) {
+      batch_.reset();  // frees first: two models need not fit together
+      batch_.emplace(*ops_, shape, on_gpu_, plan_.seed, alike);
+      alike_ = alike;
+    }
+  }
+
+  // How alike embeddings are of which neighbours in the tree of one request share what the key
+  // declares, by halves; found once a geometry, context and share. Why none was, or an empty text.
+  std::string find_alike(const PointKey& key, const Strategy& strategy, const LlmShape& shape,
+                         double& alike) {
+    const auto [found, is_new] =
+        found_.try_emplace({shape.name, key.context_len, *key.overlap}, 0.0);
+    alike = found->second;
+    if (!is_new) {
+      return {};
+    }
+    double low = 0.0, high = 1.0, nearest = 2.0, shared = 0.0;
+    for (int probe = 0; probe < kMostProbes && nearest > kNearEnough; ++probe) {
+      const double t = 0.5 * (low + high);
+      make_models(shape, alike_at(t));
+      contexts_ = {key.context_len};
+      asked_ = {.strategy = strategy, .contexts = contexts_, .steps = 2};
+      if (std::string refusal = begin(); !refusal.empty()) {
+        found_.erase(found);
+        return refusal;
+      }
+      step();
+      const double now = batch_->chosen_blocks().adjacent_overlap.value_or(0.0);
+      if (std::abs(now - *key.overlap) < nearest) {
+        nearest = std::abs(now - *key.overlap);
+        shared = now;
+        alike = found->second = alike_at(t);
+      }
+      (now < *key.overlap ? low : high) = t;
+    }
+    if (nearest > kTooFar) {
+      found_.erase(found);
+      return formatted("no weights were found whose neighbours share %.2f; the nearest share %.2f",
+                       *key.overlap, shared);
+    }
+    return {};
+  }
+
+  // Of the last step: what the engine read by groups.
+  void add_chosen_blocks(const LlmShape& shape, PointMeasurement& point) const {
+    if (shape.attention == AttentionKind::kNsa && asked_.strategy.draft.speculates()) {
+      const BlockStatistics blocks = batch_->chosen_blocks();
+      point.adjacent_overlap = blocks.adjacent_overlap;
+      point.unique_blocks = blocks.unique_blocks;
+    }
+  }
+
   // The first step verifies roots alone: trees are drafted at its end.
   std::string begin() {
     std::string refusal = batch_->begin(asked_);
@@ -87,6 +165,8 @@ class BatchPointRunner final : public PointRunner {
   bool on_gpu_;
   std::unique_ptr<kernels::Ops<T>> ops_;
   std::optional<SyntheticBatch<T>> batch_;
+  double alike_ = 0.0;                                                     // of its embeddings
+  std::map<std::tuple<std::string, std::int64_t, double>, double> found_;  // find_alike's
   std::vector<std::int64_t> contexts_;
   BatchAsked asked_;
 };

@@ -5,6 +5,10 @@
 // a repetition each, of steps that are not recorded: nobody sees the launches of a replayed one. A
 // launch that one of these steps has and another has not (compressed tokens come once in so many)
 // is left out. What does not fit into memory is refused.
+//
+// A key with an overlap is of weights whose neighbouring queries share about so many blocks, as a
+// trained pair's do: all embeddings have a part in common, as large as the search finds. What the
+// first request's tree did share, in its last step, is the point's adjacent_overlap.
 #pragma once
 
 #include <memory>

@@ -31,6 +31,41 @@ inline constexpr std::string_view kBatchSweep = R"({
      "strategy": ["dense/ar", "dense/d4k1n5/bfs/c1/F*"]}
   ]})";
 
+// Trees whose neighbours share as many blocks as a trained pair's texts do, which random weights do
+// not: some of those of `batch`, at the share of smollm2-nsa's trees and one between.
+inline constexpr std::string_view kBatchSharedSweep = R"({
+  "name": "batch-shared", "trace_repetitions": 1, "counter_repetitions": 0,
+  "timing": {"warm_up_s": 0.0, "min_samples": 15, "max_samples": 40, "time_limit_s": 0.2},
+  "grids": [
+    {"workload": "batch", "model": "nsa-1b", "context_len": [16384], "overlap": 0.85,
+     "requests": [8, 32, 64, 2, 16],
+     "strategy": ["nsa/d6k3n8/bfs/c8e/F*", "nsa/d4k4n16/bfs/c8e/F*", "nsa/d6k6n32/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [4096], "overlap": 0.85,
+     "requests": [8, 32, 128], "strategy": ["nsa/d6k3n8/bfs/c8e/F*", "nsa/d4k4n16/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [16384], "overlap": 0.65,
+     "requests": [8, 32], "strategy": ["nsa/d6k3n8/bfs/c8e/F*", "nsa/d6k6n32/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "context_len": [4096], "overlap": 0.85,
+     "requests": [4, 64], "strategy": ["nsa/d6k3n8/bfs/c8e/F*", "nsa/d3k1n4/bfs/c4e/F*"]}
+  ]})";
+
+// Steps of many requests that choose the tokens that they read: ReSA, a token-level indexer.
+inline constexpr std::string_view kBatchChosenSweep = R"({
+  "name": "batch-chosen", "trace_repetitions": 1, "counter_repetitions": 0,
+  "timing": {"warm_up_s": 0.0, "min_samples": 15, "max_samples": 40, "time_limit_s": 0.25},
+  "grids": [
+    {"workload": "batch", "model": "dense-1b", "context_len": [16384],
+     "requests": [1, 2, 4, 8, 16, 32],
+     "strategy": ["dense/ar", "resa:b16p0.1f32/ar", "indexer:k2048/ar"]},
+    {"workload": "batch", "model": "dense-1b", "context_len": [65536],
+     "requests": [1, 2, 4, 8],
+     "strategy": ["dense/ar", "resa:b16p0.1f32/ar", "indexer:k2048/ar"]},
+    {"workload": "batch", "model": "dense-1b", "context_len": [16384],
+     "requests": [2, 8, 32],
+     "strategy": ["resa:b64p0.05f32/ar", "indexer:k2048/d4k1n5/bfs/c1/F*"]},
+    {"workload": "batch", "model": "dense-1b", "context_len": 16384, "contexts": "mixed",
+     "requests": [4, 16], "strategy": ["resa:b16p0.1f32/ar", "indexer:k2048/ar"]}
+  ]})";
+
 // Counters of some of them: opening and closing a collection of a step's launches takes seconds.
 inline constexpr std::string_view kBatchBytesSweep = R"({
   "name": "batch-bytes", "trace_repetitions": 0, "counter_repetitions": 1,

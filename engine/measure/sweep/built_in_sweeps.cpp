@@ -311,7 +311,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 23> kBuiltIn = {{
+constexpr std::array<BuiltIn, 25> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -331,6 +331,8 @@ constexpr std::array<BuiltIn, 23> kBuiltIn = {{
     {"sampled-steps", kSampledSteps},
     {"paper-figures", kPaperFigures},
     {"batch", kBatchSweep},
+    {"batch-shared", kBatchSharedSweep},
+    {"batch-chosen", kBatchChosenSweep},
     {"batch-bytes", kBatchBytesSweep},
     {"traces", kTraceSweep},
     {"batch-energy", kBatchEnergySweep},

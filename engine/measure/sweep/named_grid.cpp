@@ -35,6 +35,7 @@ struct NamedGrid {
   std::string regime = "synthetic", split;  // of the text that steps of a trained pair run on
   Counts length, rows;  // rows: of kernels, requests of batches; strategies say their own
   std::vector<double> temperature;  // of steps
+  std::vector<double> overlap;      // of batches: what neighbours share; empty: as it comes
 };
 
 void require_within(const std::string& where, const char* key, const Counts& values,
@@ -71,6 +72,8 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
     require_known(fields, "contexts", {contexts}, {kAlikeContexts, kMixedContexts});
     grid.regime = contexts == kMixedContexts ? kMixedContexts : grid.regime;
     require_within(where, "requests", grid.rows, kMostBatch);
+    grid.overlap = fields.axis<double>("overlap", {});
+    require_shares(where, grid.overlap);
   }
   grid.length = fields.axis<std::int64_t>(length, {4096});
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
@@ -113,6 +116,23 @@ std::int64_t rectified_tokens(const Strategy& strategy, const NamedGrid& grid) {
   return strategy.resa_rectify_every;
 }
 
+// What neighbouring queries are to share, which only trees have; plain decoding is as it is.
+std::vector<std::optional<double>> overlaps_of(const NamedGrid& grid, const std::string& where,
+                                               const std::string& text) {
+  if (grid.overlap.empty()) {
+    return {std::nullopt};
+  }
+  const Strategy strategy = Strategy::parse(text);
+  if (strategy.attention != AttentionMethod::kNsa) {
+    throw Error(ExitCode::kBadInput,
+                where + ": 'overlap' is of nsa strategies, not of '" + strategy.text() + "'");
+  }
+  if (!strategy.draft.speculates()) {
+    return {std::nullopt};
+  }
+  return {grid.overlap.begin(), grid.overlap.end()};
+}
+
 // The canonical text and rows of a point.
 void name_point(const NamedGrid& grid, const std::string& text, std::int64_t rows, PointKey& key) {
   key.num_queries = rows;
@@ -146,6 +166,17 @@ void name_point(const NamedGrid& grid, const std::string& text, std::int64_t row
   }
   key.num_queries = grid.workload == WorkloadKind::kRectify ? rectified_tokens(strategy, grid)
                                                             : strategy.draft.nodes;
+}
+
+void add_points(const NamedGrid& grid, const std::vector<std::optional<double>>& overlaps,
+                PointKey key, SweepPlan& plan) {
+  for (const std::optional<double>& overlap : overlaps) {
+    key.overlap = overlap;
+    for (const double temperature : grid.temperature) {
+      key.temperature = temperature;
+      add_point(key, plan);
+    }
+  }
 }
 
 }  // namespace
@@ -185,10 +216,7 @@ void expand_named(const nlohmann::json& object, const std::string& where, Backen
                 key.cache_state = cache_state_of(cache_state);
                 key.launch = launch_mode_of(launch);
                 name_point(grid, text, rows, key);
-                for (const double temperature : grid.temperature) {
-                  key.temperature = temperature;
-                  add_point(key, plan);
-                }
+                add_points(grid, overlaps_of(grid, where, text), key, plan);
               }
             }
           }

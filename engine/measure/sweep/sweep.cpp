@@ -138,11 +138,7 @@ Grid read_grid(const json& object, const std::string& where) {
       throw Error(ExitCode::kBadInput, where + ": 'context_len' must lie within 1 and 1048576");
     }
   }
-  for (const double overlap : grid.overlap) {
-    if (!(overlap >= 0.0 && overlap <= 1.0)) {
-      throw Error(ExitCode::kBadInput, where + ": 'overlap' must lie within 0 and 1");
-    }
-  }
+  require_shares(where, grid.overlap);
   require_temperatures(where, grid.temperature);
   return grid;
 }

@@ -118,6 +118,14 @@ inline void require_targets(const std::string& where, WorkloadKind workload,
   }
 }
 
+inline void require_shares(const std::string& where, const std::vector<double>& overlaps) {
+  for (const double overlap : overlaps) {
+    if (!(overlap >= 0.0 && overlap <= 1.0)) {
+      throw Error(ExitCode::kBadInput, where + ": 'overlap' must lie within 0 and 1");
+    }
+  }
+}
+
 inline void require_temperatures(const std::string& where,
                                  const std::vector<double>& temperatures) {
   for (const double temperature : temperatures) {

@@ -49,7 +49,7 @@ LlmShape batch_shape(const std::string& geometry, const Strategy& strategy) {
 
 std::string unbatched_because(const Strategy& strategy, const LlmShape& shape) {
   if (strategy.attention == AttentionMethod::kSpecAttn) {
-    return "chains that choose tokens are a draft model's, which this pair has none of";
+    return "what SpecAttn reads is chosen by a draft model, and a geometry has none";
   }
   if (strategy.drafts_itself || strategy.adapts_length || strategy.sampling) {
     return "steps of many requests draft the tree that the strategy names by the draft head, "
@@ -60,29 +60,29 @@ std::string unbatched_because(const Strategy& strategy, const LlmShape& shape) {
 
 template <class T>
 SyntheticBatch<T>::SyntheticBatch(kernels::Ops<T>& ops, const LlmShape& shape, bool on_gpu,
-                                  std::uint64_t seed)
+                                  std::uint64_t seed, double alike)
     : ops_(&ops),
       on_gpu_(on_gpu),
       seed_(seed),
       shape_(shape),
       draft_shape_(usual_draft(shape)),
-      target_(make_synthetic_target(ops, shape_, draft_shape_, seed)),
+      target_(make_synthetic_target(ops, shape_, draft_shape_, seed, alike)),
       draft_(make_synthetic_draft(ops, draft_shape_, target_, seed + 1)) {}
 
 template <class T>
 std::string SyntheticBatch<T>::make_session(const BatchAsked& asked) {
   const std::int64_t requests = std::ssize(asked.contexts);
-  // Pages lie scattered, as a server's do after a while.
-  SessionOptions options{.concurrency = requests,
-                         .shuffled_pages = seed_ + 3,
-                         .drafts_by_rank = true,
-                         .records = records_};
   std::vector<BatchRequest> all;
   std::int64_t pages = 0;
   for (std::size_t id = 0; id < asked.contexts.size(); ++id) {
     all.push_back(request_of(asked, id));
     pages += BatchSession<T>::pages_needed(shape_, all.back());
   }
+  // Pages lie scattered, as a server's do after a while.
+  SessionOptions options{.concurrency = requests,
+                         .shuffled_pages = seed_ + 3,
+                         .drafts_by_rank = true,
+                         .records = records_};
   try {
     const MemoryPlan memory =
         plan_memory<T>(*ops_, on_gpu_, shape_, &draft_shape_, nullptr, all, options, std::nullopt);
@@ -128,6 +128,7 @@ std::string SyntheticBatch<T>::begin(const BatchAsked& asked) {
   }
   ops_->synchronize();
   left_ = asked.steps;
+  nodes_ = asked.strategy.draft.nodes;
   return {};
 }
 
@@ -144,6 +145,26 @@ void SyntheticBatch<T>::step() {
   const std::vector<FinishedRequest> finished = session_->step();
   ops_->synchronize();
   VERSIEVE_ASSERT(finished.empty(), "requests outlast the steps that they have room for");
+}
+
+template <class T>
+BlockStatistics SyntheticBatch<T>::chosen_blocks() const {
+  VERSIEVE_ASSERT(shape_.attention == AttentionKind::kNsa, "a dense target chooses no blocks");
+  BlockStatistics mean;
+  const auto rows = static_cast<std::size_t>(nodes_ * shape_.num_kv_heads * shape_.nsa.sel_count);
+  for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
+    std::vector<std::int32_t> chosen = target_.selected_blocks(layer);
+    VERSIEVE_ASSERT(chosen.size() >= rows, "the first request's tree was verified");
+    chosen.resize(rows);
+    const BlockStatistics own =
+        block_statistics(chosen, nodes_, shape_.num_kv_heads, shape_.nsa.sel_count);
+    const double share = 1.0 / static_cast<double>(shape_.layers);
+    mean.unique_blocks += share * own.unique_blocks;
+    if (own.adjacent_overlap) {
+      mean.adjacent_overlap = mean.adjacent_overlap.value_or(0.0) + share * *own.adjacent_overlap;
+    }
+  }
+  return mean;
 }
 
 template <class T>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/run/batch/batch_session.h"
+#include "engine/run/speculate/block_statistics.h"
 #include "kernels/ops.h"
 #include "model/words/llm_shape.h"
 #include "model/words/strategy.h"
@@ -35,7 +36,9 @@ std::string unbatched_because(const Strategy& strategy, const LlmShape& shape);
 template <class T>
 class SyntheticBatch {
  public:
-  SyntheticBatch(kernels::Ops<T>& ops, const LlmShape& shape, bool on_gpu, std::uint64_t seed);
+  // `alike`: make_synthetic_target's.
+  SyntheticBatch(kernels::Ops<T>& ops, const LlmShape& shape, bool on_gpu, std::uint64_t seed,
+                 double alike = 0.0);
 
   const LlmShape& shape() const { return shape_; }
   const DraftShape& draft_shape() const { return draft_shape_; }
@@ -46,6 +49,9 @@ class SyntheticBatch {
   void set_records(bool records);
   void step();  // REQUIRES: begun, and steps are left
   std::int64_t steps_left() const { return left_; }
+  // What the nodes of the first request's tree chose in the last step, the mean over layers.
+  // REQUIRES: a step of NSA was made.
+  BlockStatistics chosen_blocks() const;
   const SessionSeconds& seconds() const { return session_->seconds(); }
   void end() { session_.reset(); }
 
@@ -62,6 +68,7 @@ class SyntheticBatch {
   Draft<T> draft_;
   std::unique_ptr<BatchSession<T>> session_;
   std::int64_t left_ = 0;
+  std::int64_t nodes_ = 1;  // of a request's tree
   bool records_ = true;
 };
 

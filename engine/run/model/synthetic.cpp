@@ -35,11 +35,33 @@ class Filler {
     block_.fill(*ops_, buffer.data(), count, scale);
     return buffer;
   }
+  // Rows of that length of which all have a part in common; many repeat a few.
+  Buffer rows_alike(std::int64_t rows, std::int64_t width, double alike, std::uint64_t seed) {
+    const std::int64_t some = std::min(rows, kRowsAlike);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(width));
+    const std::vector<float> common = random_normals(seed, width);
+    const std::vector<float> own = random_normals(mix_bits(seed), some * width);
+    std::vector<T> values(static_cast<std::size_t>(some * width));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double shared = common[i % static_cast<std::size_t>(width)];
+      values[i] = rounded_to<T>(
+          scale * (std::sqrt(alike) * shared + std::sqrt(1.0 - alike) * double{own[i]}));
+    }
+    Buffer buffer(*ops_, rows * width);
+    for (std::int64_t at = 0; at < rows; at += some) {
+      ops_->upload(buffer.data() + at * width, values.data(),
+                   static_cast<std::size_t>(std::min(some, rows - at) * width) * sizeof(T));
+    }
+    ops_->synchronize();
+    return buffer;
+  }
   Buffer ones(std::int64_t count) {
     return {*ops_, std::vector<T>(static_cast<std::size_t>(count), rounded_to<T>(1.0))};
   }
 
  private:
+  static constexpr std::int64_t kRowsAlike = 1021;  // a prime: no number of tokens repeats with it
+
   kernels::Ops<T>* ops_;
   RandomBlock<T> block_;
 };
@@ -86,10 +108,11 @@ LayerWeights<T> random_target_layer(Filler<T>& fill, const LlmShape& shape) {
 
 template <class T>
 Target<T> make_synthetic_target(kernels::Ops<T>& ops, const LlmShape& shape,
-                                const DraftShape& draft, std::uint64_t seed) {
+                                const DraftShape& draft, std::uint64_t seed, double alike) {
   Filler<T> fill(ops, seed, shape.parameter_count());
   TargetWeights<T> weights;
-  weights.embedding = fill.matrix(shape.vocab, shape.hidden);
+  weights.embedding = alike > 0.0 ? fill.rows_alike(shape.vocab, shape.hidden, alike, seed)
+                                  : fill.matrix(shape.vocab, shape.hidden);
   weights.norm = fill.ones(shape.hidden);
   if (!shape.tied_embeddings) {
     weights.head = fill.matrix(shape.vocab, shape.hidden);
@@ -171,11 +194,11 @@ void fill_context(kernels::Ops<T>& ops, Draft<T>& draft, std::int64_t context_le
 }
 
 template Target<double> make_synthetic_target(kernels::Ops<double>&, const LlmShape&,
-                                              const DraftShape&, std::uint64_t);
+                                              const DraftShape&, std::uint64_t, double);
 template Target<float> make_synthetic_target(kernels::Ops<float>&, const LlmShape&,
-                                             const DraftShape&, std::uint64_t);
+                                             const DraftShape&, std::uint64_t, double);
 template Target<Bf16> make_synthetic_target(kernels::Ops<Bf16>&, const LlmShape&, const DraftShape&,
-                                            std::uint64_t);
+                                            std::uint64_t, double);
 template Draft<double> make_synthetic_draft(kernels::Ops<double>&, const DraftShape&,
                                             const Target<double>&, std::uint64_t, double);
 template Draft<float> make_synthetic_draft(kernels::Ops<float>&, const DraftShape&,

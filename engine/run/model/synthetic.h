@@ -10,9 +10,11 @@
 namespace versieve::engine {
 
 // Normal weights with variance 1 / inputs, norms 1. Large matrices repeat a random block.
+// `alike`, from 0 to 1: how much of the variance of an embedding all tokens have in common. The
+// more it is, the more blocks do neighbouring queries choose alike.
 template <class T>
 Target<T> make_synthetic_target(kernels::Ops<T>& ops, const LlmShape& shape,
-                                const DraftShape& draft, std::uint64_t seed);
+                                const DraftShape& draft, std::uint64_t seed, double alike = 0.0);
 // `target` outlives the draft. `logit_deviation`: standard deviation of its logits. At 1 all
 // tokens are about as likely, and trees are as flat as their width allows; at kConfidentLogits the
 // best one nearly always has most of the probability, as a trained draft's, and trees are as deep

@@ -53,6 +53,24 @@ TEST_CASE("a batch bench has a row for each strategy, context and count of reque
   CHECK(batch_bench_text(bench).find("dense/ar") != std::string::npos);
 }
 
+TEST_CASE("steps of many requests choose the tokens that they read, where a strategy says so") {
+  BatchBenchOptions options = small();
+  options.strategies = {"resa:b16p0.1f4/ar", "indexer:k64/ar", "indexer:k64/d3k1n4/bfs/c1/F*",
+                        "specattn:p0.9/d3k1n4/bfs/c1/F*"};
+  const BatchBench bench = bench_batch(options, [](const BatchBenchRow&) {});
+  REQUIRE(bench.rows.size() == 8);
+  for (const BatchBenchRow& row : bench.rows) {
+    CAPTURE(row.strategy.text(), row.requests, row.refused_because);
+    if (row.strategy.attention == AttentionMethod::kSpecAttn) {
+      CHECK(row.refused_because.find("draft model") != std::string::npos);
+    } else {
+      CHECK(row.refused_because.empty());
+      CHECK(row.time.median > 0.0);
+      CHECK(row.tokens == (row.strategy.draft.speculates() ? 4.0 : 1.0));
+    }
+  }
+}
+
 // A table of a plan for the demo's geometry, of three tuples a number of requests.
 PlanTable small_table() {
   PlanTable table;

@@ -136,6 +136,36 @@ TEST_CASE("a step of many requests has their rows, reads weights once and their 
   }
 }
 
+TEST_CASE("a batch's weights are such that neighbours share what is declared") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 1}, "grids": [
+          {"workload": "batch", "model": "demo", "context_len": 4096, "requests": 1,
+           "strategy": "nsa/d2k3n8/bfs/c4e/F*"},
+          {"workload": "batch", "model": "demo", "context_len": 4096, "requests": [2, 1],
+           "overlap": [0.75, 0.9],
+           "strategy": ["nsa/d2k3n8/bfs/c4e/F*", "nsa/ar"]}]})",
+      "test", Backend::kCpu);
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 7);
+  const double unasked = points[0].adjacent_overlap.value();
+  CHECK(unasked < 0.7);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, point.reason);
+    REQUIRE(point.status == PointStatus::kOk);
+    if (point.key.overlap) {
+      CHECK(point.adjacent_overlap.value() == Approx(*point.key.overlap).margin(0.05));
+    }
+    CHECK(point.adjacent_overlap.has_value() == (point.key.strategy != "nsa/ar"));
+  }
+  // Of eight rows that share more there are fewer distinct blocks.
+  CHECK(points[2].unique_blocks.value() < points[1].unique_blocks.value());
+  CHECK(points[1].unique_blocks.value() < points[0].unique_blocks.value());
+}
+
 TEST_CASE("a step above temperature 0 draws by the launches of its sampler") {
   const SweepPlan plan = sweep_from_json(
       R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [

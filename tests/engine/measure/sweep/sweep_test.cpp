@@ -316,6 +316,28 @@ TEST_CASE("steps of many requests are named by their rows, of contexts alike or 
   }
 }
 
+TEST_CASE("what neighbours share is an axis of batches of trees") {
+  const SweepPlan plan = small(R"([
+    {"workload": "batch", "model": "nsa-1b", "overlap": [0.6, 0.85], "requests": 2,
+     "strategy": ["nsa/ar", "nsa/d3k2n8/bfs/c8e/F*"]},
+    {"workload": "batch", "model": "nsa-1b", "requests": 2,
+     "strategy": "nsa/d3k2n8/bfs/c8e/F*"}])");
+  REQUIRE(plan.points.size() == 4);
+  CHECK(!plan.points[0].overlap);  // of one node a request
+  CHECK(plan.points[1].overlap == 0.6);
+  CHECK(plan.points[2].overlap == 0.85);
+  CHECK(!plan.points[3].overlap);
+  const std::string stored = configuration_json(plan);
+  CHECK(stored.find("\"overlap\":0.85") != std::string::npos);
+  for (const char* wrong :
+       {R"([{"workload": "batch", "strategy": "dense/ar", "overlap": 0.5}])",
+        R"([{"workload": "batch", "strategy": "nsa/ar", "overlap": 1.5}])",
+        R"([{"workload": "step", "strategy": "nsa/d3k2n8/bfs/c8e/F*", "overlap": 0.5}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(small(wrong), Error);
+  }
+}
+
 TEST_CASE(
     "energy is sampled where a sweep says over how long, and others keep their configuration") {
   const auto text = [](const std::string& energy) {
