@@ -23,11 +23,6 @@ std::int64_t bound_of(const FlashParams& p) {
   return p.selected.token != nullptr ? shared_bound(p) : bound_of_context(p.context_len);
 }
 
-// About the middle of the lengths that have one bound.
-std::int64_t middle_of(const FlashParams& p) {
-  return p.selected.token != nullptr ? shared_bound(p) : bound_of(p) - kBoundTokens / 2;
-}
-
 std::int64_t room_of(const FlashParams& p) {
   return most_chunks(bound_of(p) + p.num_nodes);
 }
@@ -40,6 +35,7 @@ bool takes(const FlashParams& p) {
 // Calls that share a launch.
 struct Group {
   std::size_t first = 0;  // of the plan's calls
+  bool of_lists = false;  // of selected tokens: a chunk a CTA, rows merged by a CTA
   FlashGrid grid;
   std::size_t bytes = 0;  // of partial results
   Traffic attended, merged;
@@ -57,7 +53,9 @@ std::int64_t chunks_of_cta(std::span<const FlashCall> calls, const FlashForm& fo
   for (std::int64_t share = 1; share <= kMostShare; share *= 2) {
     double ctas = 0.0, paths = 0.0;
     for (FlashCall call : calls) {
-      cut_call(call, form, most_chunks(middle_of(call.p) + call.p.num_nodes), share);
+      // About the middle of the lengths that have one bound.
+      cut_call(call, form, most_chunks(bound_of(call.p) - kBoundTokens / 2 + call.p.num_nodes),
+               share);
       const double blocks = static_cast<double>(call.row_blocks * call.p.num_kv_heads);
       ctas += blocks * call.splits;
       paths += blocks * call.slice.path_blocks;
@@ -90,19 +88,20 @@ struct FlashStep::Plan {
   void set_maps();
 };
 
-// By size, as many to a launch as have scratch.
+// By size, and whether they read lists, as many to a launch as have scratch.
 void FlashStep::Plan::group(const std::vector<std::size_t>& taken) {
   const std::int64_t width = step->width();
-  for (int size = 0; size < 4; ++size) {
+  for (int kind = 0; kind < 8; ++kind) {
+    const bool of_lists = kind % 2 == 1;
     bool fresh = true;
     for (const std::size_t i : taken) {
       const FlashParams& p = step->calls[i];
-      if (size_of(p) != size) {
+      if (size_of(p) != kind / 2 || (p.selected.token != nullptr) != of_lists) {
         continue;
       }
       const std::size_t bytes = partials_bytes(p, room_of(p));
       if (fresh || groups.back().bytes + bytes > kLaunchBytes) {
-        groups.push_back({.first = calls.size()});
+        groups.push_back({.first = calls.size(), .of_lists = of_lists});
         fresh = false;
       }
       FlashCall call{.p = p, .slice = {.tree = !is_chain(p)}, .partials = {}};
@@ -126,7 +125,7 @@ void FlashStep::Plan::group(const std::vector<std::size_t>& taken) {
 void FlashStep::Plan::cut(Group& group, std::span<FlashCall> own) {
   const FlashParams& any = own.front().p;
   const FlashForm form = flash_form(size_of(any), any.head_dim, true);
-  const std::int64_t share = chunks_of_cta(own, form);
+  const std::int64_t share = group.of_lists ? 1 : chunks_of_cta(own, form);
   for (FlashCall& call : own) {
     cut_call(call, form, room_of(call.p), share);
     group.grid.add(call);
@@ -242,7 +241,7 @@ void FlashStep::launch(std::int64_t layer, const LaunchContext& context) const {
     }
     const LaunchRange range("flash_combine", group.merged, context.observer);
     const std::int64_t rows = grid.calls * grid.queries * grid.num_heads;
-    if (rows >= kRowsPerSm * multiprocessors()) {
+    if (rows >= kRowsPerSm * multiprocessors() && !group.of_lists) {
       narrow ? launch_combine_rows<64>(several, grid, context.stream)
              : launch_combine_rows<128>(several, grid, context.stream);
     } else {
