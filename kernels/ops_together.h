@@ -71,7 +71,7 @@ struct DenseStepParams {
   std::vector<TreeAttentionParams<T>> calls;   // of layer 0, had it no window
   // [calls]: elements of each call's list of selected tokens between two layers, where it has one;
   // empty: all layers read the same.
-  std::vector<std::int64_t> list_strides;
+  std::vector<std::int64_t> list_strides = {};
 
   std::int64_t window(std::int64_t layer) const {
     return windows.empty() ? 0 : windows[static_cast<std::size_t>(layer)];

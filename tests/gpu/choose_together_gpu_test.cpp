@@ -23,6 +23,18 @@ struct Heads {
   std::int64_t width() const { return kv * dim; }
 };
 
+// Even values between -2 and 2: many of them in little time.
+template <class T>
+std::vector<T> even_elements(std::int64_t count, std::mt19937_64& rng) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  std::uint64_t state = rng();
+  for (T& value : values) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    value = narrow<T>(static_cast<float>(state >> 40) * 0x1p-22F - 2.0F);
+  }
+  return values;
+}
+
 // Sequences in one pool; every third begins with the pages of the one before it.
 template <class T>
 struct Pool {
@@ -54,8 +66,8 @@ struct Pool {
       before = own;
     }
     const std::int64_t count = kLayers * rows() * heads.width();
-    k = {ops, random_elements<T>(count, static_cast<std::uint32_t>(rng()))};
-    v = {ops, random_elements<T>(count, static_cast<std::uint32_t>(rng()))};
+    k = {ops, even_elements<T>(count, rng)};
+    v = {ops, even_elements<T>(count, rng)};
   }
   std::int64_t rows() const { return pages * kPageRows; }
   PageTable table(std::size_t i) const { return {.page = tables[i].data(), .count = pages}; }
@@ -336,7 +348,7 @@ TEMPLATE_TEST_CASE("ReSA of several sequences in one launch has the bits that ea
     return;
   }
   std::mt19937_64 rng(versieve::testing::test_seed());
-  for (const Heads heads : {Heads{}, Heads{.query = 8, .kv = 8, .dim = 128}}) {
+  for (const Heads heads : {Heads{}, Heads{.query = 8, .kv = 4, .dim = 128}}) {
     check_resa<TestType>(*ops, heads, random_lengths(9, 3000, rng), rng);
     check_resa<TestType>(*ops, heads, random_lengths(70, 700, rng), rng);
   }
@@ -355,7 +367,7 @@ TEMPLATE_TEST_CASE("an indexer of several sequences chooses in one launch what e
   check_indexer<TestType>(*ops, {}, random_lengths(70, 900, rng), rng);
   check_indexer<TestType>(*ops, {.query = 9, .kv = 3, .dim = 64}, random_lengths(5, 400, rng), rng);
   // rows in one block's registers, by 8 and by 16 scores a thread, and over clusters
-  check_indexer<TestType>(*ops, {}, {9000, 16000, 40000, 66000, 300, 12000, 30000}, rng);
+  check_indexer<TestType>(*ops, {}, {9000, 16000, 40000, 300, 12000, 30000}, rng);
 }
 
 TEMPLATE_TEST_CASE("calls of a step that read lists have the bits that each has alone",

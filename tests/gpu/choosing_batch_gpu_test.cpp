@@ -67,17 +67,17 @@ TEST_CASE("requests that choose what they read have the text that they have alon
   check<float>(5, 400, 2, 32);
 }
 
-TEMPLATE_TEST_CASE("three requests that choose, for the checker of races [race]",
+TEMPLATE_TEST_CASE("four requests that choose, for the checker of races [race]",
                    "[choosing_race][race]", float, Bf16) {
   const auto tokens_of = [](tiny::Engine<TestType>& engine, std::int64_t concurrency) {
     BatchSession<TestType> session(*engine.ops, engine.target, &engine.draft,
                                    {.concurrency = concurrency, .pages = 16, .shuffled_pages = 3});
-    const char* const strategies[] = {"resa:b16p0.1f2n_min1/ar", "indexer:k16w4/ar",
-                                      "indexer:k16w4/d1k2n3/bfs/c1/F*", "resa:b16p0.2f0n_min1/ar"};
+    const char* const strategies[] = {"resa:b8p0.1f2n_min1/ar", "indexer:k8w4/ar",
+                                      "indexer:k8w4/d1k2n3/bfs/c1/F*", "resa:b8p0.2f0n_min1/ar"};
     for (std::size_t i = 0; i < std::size(strategies); ++i) {
       session.submit(static_cast<std::int64_t>(i),
-                     {.prompt = tiny::prompt(70 + 9 * static_cast<std::int64_t>(i), i),
-                      .options = tiny::options(strategies[i], 4)});
+                     {.prompt = tiny::prompt(30 + 4 * static_cast<std::int64_t>(i), i),
+                      .options = tiny::options(strategies[i], 3)});
     }
     std::vector<std::vector<std::int32_t>> tokens(std::size(strategies));
     while (session.running() + session.waiting() > 0) {

@@ -149,7 +149,7 @@ TEST_CASE("a batch bench says what it cannot measure") {
     o.strategies = {"nsa/ar", "nsa/d2k2n4/bfs/c1/F*"};
     o.yield = 4;
   });
-  refused([](BatchBenchOptions& o) { o.strategies = {"resa:b16p0.1f32/ar"}; });
+  refused([](BatchBenchOptions& o) { o.strategies = {"specattn:p0.1/d4k1n5/bfs/c1/F*"}; });
   refused([](BatchBenchOptions& o) { o.geometry = "nobody"; });
 }
 
