@@ -215,7 +215,19 @@ void add_draw(const StepShape& s, const Pass& pass, StepWork& out) {
   add_step_sampling({}, vocab, 1, s.element_bytes, out);
   for (std::size_t i = first; i < out.count; ++i) {
     out.work[i].phase = Phase::kDraft;
-    out.work[i].launches *= pass.times * number(s.requests);
+    out.work[i].launches *= pass.times;
+  }
+  widen_from(first, number(s.requests), true, out);
+}
+
+// The best token of each row of the tree, by shared noise where draws share it: of many requests in
+// one launch that keeps no perturbed rows (kernels/samplers_together.h).
+void add_best_of_nodes(const StepShape& s, StepWork& out) {
+  const Pass once{.rows = step_rows(s), .element_bytes = s.element_bytes};
+  if (s.requests > 1 && s.sampling == SamplingAlgorithm::kCoupled) {
+    add_gumbel_draw(once, s.target.vocab, Phase::kAcceptance, out);
+  } else {
+    add_best(s, once, s.target.vocab, 1, Phase::kAcceptance, out);
   }
 }
 
@@ -225,15 +237,19 @@ void add_acceptance(const StepShape& s, StepWork& out) {
                      s.sampling == SamplingAlgorithm::kExact ||
                      s.sampling == SamplingAlgorithm::kSigmoid;
   if (!tests) {
-    const Pass once{.rows = step_rows(s), .element_bytes = s.element_bytes};
-    add_best(s, once, s.target.vocab, 1, Phase::kAcceptance, out);
+    add_best_of_nodes(s, out);
     return;
   }
   const std::int64_t width = draws_chain(s) ? 0 : std::max<std::int64_t>(1, s.tree.width);
   const std::size_t first = out.count;
-  add_step_sampling({.algorithm = s.sampling, .width = width}, s.target.vocab, s.num_queries,
-                    s.element_bytes, out);
-  widen_from(first, number(s.requests), false, out);  // a launch a request, as the engine does
+  const SamplingCase sampler{.algorithm = s.sampling, .width = width};
+  const bool together = s.requests > 1 && s.sampling != SamplingAlgorithm::kBaseline;
+  if (together) {  // a chain's positions do not vote there
+    add_sampling(sampler, s.target.vocab, s.num_queries, s.element_bytes, false, out);
+  } else {
+    add_step_sampling(sampler, s.target.vocab, s.num_queries, s.element_bytes, out);
+  }
+  widen_from(first, number(s.requests), together, out);  // else a launch a request
 }
 
 // Attention over `nodes` draft nodes and the window, then the rest of the layer and the head.

@@ -55,4 +55,12 @@ void add_gumbel_top(const Pass& p, std::int64_t vocab, std::int64_t k, Phase pha
   add_top_logits(perturbed, vocab, k, phase, out);
 }
 
+// A block perturbs 1,024 logits of a row at least.
+void add_gumbel_draw(const Pass& p, std::int64_t vocab, Phase phase, StepWork& out) {
+  const double blocks = std::ceil(number(vocab) / kRowElementsPerStep);
+  out.add(streaming(LaunchKind::kGumbelNoise, phase, p.times,
+                    traffic::gumbel_draw(p.whole_rows(), vocab, p.element_bytes), p.rows * blocks,
+                    1.0));
+}
+
 }  // namespace versieve

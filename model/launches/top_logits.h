@@ -29,5 +29,7 @@ void add_top_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase 
 // The same of perturbed rows.
 void add_gumbel_top(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase,
                     StepWork& out);
+// The largest of each row in one launch, whose rows nobody writes.
+void add_gumbel_draw(const Pass& pass, std::int64_t vocab, Phase phase, StepWork& out);
 
 }  // namespace versieve

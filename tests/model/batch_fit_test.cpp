@@ -55,6 +55,14 @@ double time_us(const StepWork& work) {
       .time_us;
 }
 
+double launches_of(const StepWork& work, LaunchKind kind, Phase phase) {
+  double launches = 0.0;
+  for (const LaunchWork& w : work) {
+    launches += w.kind == kind && w.phase == phase ? w.launches : 0.0;
+  }
+  return launches;
+}
+
 // Next to nothing of everything.
 BatchTerms no_terms() {
   BatchTerms terms{};
@@ -73,6 +81,24 @@ PointKey key_of(const std::string& strategy, std::int64_t rows, const char* regi
 }
 
 }  // namespace
+
+TEST_CASE("samplers of many requests share launches, but for the baseline's") {
+  const auto sampled = [](const char* strategy, SamplingAlgorithm sampling, std::int64_t requests) {
+    StepShape shape = asked("nsa-1b", strategy, requests);
+    shape.sampling = sampling;
+    return composed(shape);
+  };
+  constexpr Phase kAccepts = Phase::kAcceptance;
+  const StepWork coupled = sampled("nsa/d4k4n16/bfs/c8e/F*", SamplingAlgorithm::kCoupled, 32);
+  CHECK(launches_of(coupled, LaunchKind::kGumbelNoise, kAccepts) == 1.0);
+  CHECK(launches_of(coupled, LaunchKind::kTopLogits, kAccepts) == 0.0);  // none kept the rows
+  const StepWork one = sampled("nsa/d4k4n16/bfs/c8e/F*", SamplingAlgorithm::kCoupled, 1);
+  CHECK(launches_of(one, LaunchKind::kTopLogits, kAccepts) == 1.0);
+  const StepWork tree = sampled("nsa/d4k4n16/bfs/c8e/F*", SamplingAlgorithm::kExact, 32);
+  CHECK(launches_of(tree, LaunchKind::kTreeTests, kAccepts) == 1.0);
+  const StepWork baseline = sampled("nsa/d4k4n16/bfs/c8e/F*", SamplingAlgorithm::kBaseline, 32);
+  CHECK(launches_of(baseline, LaunchKind::kTreeTau, kAccepts) == 32.0);
+}
 
 TEST_CASE("the key of a step of many requests says how many, and each one's context") {
   CHECK(batch_requests(key_of("nsa/ar", 128, "synthetic")) == 128);
