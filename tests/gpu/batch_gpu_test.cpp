@@ -100,6 +100,32 @@ TEST_CASE("a request alone in a session has the same text in steps that are reco
   check_recorded(demo_shape(AttentionKind::kDense), {"dense/ar"}, 300, 1);
 }
 
+// Contexts that pass a bound one after the other, each asking for a little more scratch memory.
+TEST_CASE("recordings hold while contexts pass a bound in their turns") {
+  for (const AttentionKind attention : {AttentionKind::kDense, AttentionKind::kNsa}) {
+    std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+    if (ops == nullptr) {
+      return;
+    }
+    tiny::Engine<Bf16> engine(std::move(ops), demo_shape(attention));
+    const bool dense = attention == AttentionKind::kDense;
+    std::vector<BatchRequest> requests;
+    for (std::int64_t i = 0; i < 12; ++i) {
+      requests.push_back({.prompt = tiny::prompt(1000 + 2 * i, static_cast<std::uint64_t>(i)),
+                          .options = tiny::options(dense ? "dense/ar" : "nsa/ar", 60)});
+    }
+    tiny::BatchTally tally;
+    tiny::compare_batch(engine, requests,
+                        {.concurrency = 12, .pages = 12 * pages_of(1200), .prefill_rows = 13000},
+                        12, tally);
+    CHECK(tally.identical == tally.requests);
+    const StepRecordings<Bf16>& recordings = engine.target.recordings();
+    CHECK((!dense || recordings.replays() >= 40));
+    std::printf("%s: %d steps replayed, %d recorded\n", dense ? "dense" : "nsa",
+                static_cast<int>(recordings.replays()), static_cast<int>(recordings.recordings()));
+  }
+}
+
 TEST_CASE("a small batch, for the checker of memory [small]", "[small]") {
   check<Bf16>(demo_shape(AttentionKind::kNsa), 1, 200, 8);
   check<Bf16>(demo_shape(AttentionKind::kDense), 1, 200, 9);
