@@ -172,4 +172,7 @@ TEST_CASE("scattered pages, for the checker of races [paged][race]", "[paged_rac
   check_nsa<Bf16>(*ops, real_shape(200, 1, 64, 64, rng), NsaForm::kFused, rng);
   check_nsa<Bf16>(*ops, real_shape(150, 3, 64, 64, rng), NsaForm::kFused, rng);
   CHECK(same_bits<Bf16>(*ops, dense_case(150, 3, 64, false, rng), {}, rng));
+  // Blocks of several chunks, rows merged by warps.
+  CHECK(
+      same_bits<Bf16>(*ops, dense_case(1500, 3, 64, false, rng), {.calls = 40, .step = true}, rng));
 }
