@@ -29,6 +29,14 @@ double value(const BatchTerms& terms, BatchTerm term) {
   return terms[static_cast<std::size_t>(term)];
 }
 
+// What groups save by what their queries share, in log of blocks; 0 of groups of one.
+double saved_by_groups(const StepShape& s) {
+  const double group = static_cast<double>(std::min(s.group_size, s.num_queries));
+  const bool dense = s.target.attention == AttentionKind::kDense;
+  const double overlap = s.group_overlap > 0.0 ? s.group_overlap : s.overlap;
+  return dense || group <= 1.0 ? 0.0 : std::log(group / (1.0 + (group - 1.0) * (1.0 - overlap)));
+}
+
 double fours(double x) {
   return std::log(std::max(1.0, x)) / std::log(4.0);
 }
@@ -117,12 +125,15 @@ Regime batch_kind_regime(const Regime& step, LaunchKind kind) {
   return regime;
 }
 
+// Mixed contexts and what groups save lie on one axis, in opposite directions: what the composed
+// launches make of sharing is more than batches showed of it.
 Regime batch_regime(const StepShape& s) {
   const double layers = static_cast<double>(std::max<std::int64_t>(1, s.target.layers));
   return {s.target.attention == AttentionKind::kDense ? kDenseBatches : kSparseBatches,
           {fours(static_cast<double>(s.requests)), fours(static_cast<double>(s.num_queries)),
            fours(static_cast<double>(s.context_len)), fours(static_cast<double>(s.target.hidden)),
-           s.contexts.empty() ? 0.0 : 0.5, static_cast<double>(s.reuse_layers) / layers,
+           (s.contexts.empty() ? 0.0 : 0.5) - saved_by_groups(s),
+           static_cast<double>(s.reuse_layers) / layers,
            fours(static_cast<double>(std::min(s.group_size, s.num_queries))),
            fours(1.0 + static_cast<double>(s.tree.depth))}};
 }

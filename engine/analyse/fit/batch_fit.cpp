@@ -12,6 +12,7 @@
 #include "engine/analyse/fit/residual_fit.h"
 #include "engine/analyse/fit/statistics.h"
 #include "model/words/normal_law.h"
+#include "model/words/range_counters.h"
 
 namespace versieve::engine {
 namespace {
@@ -390,6 +391,27 @@ std::set<std::int64_t> numbers_of(const std::vector<BatchPoint>& points) {
   return numbers;
 }
 
+// Of steps that were timed and, in another run, had their energy taken, the former: one engine's
+// times, once each.
+std::vector<PointMeasurement> timed_once(const std::vector<PointMeasurement>& measured,
+                                         FitReport& report) {
+  std::set<std::string> timed;
+  for (const PointMeasurement& m : measured) {
+    if (is_batch_point(m) && m.status == PointStatus::kOk && !joules(m) && !m.time_ns.empty()) {
+      timed.insert(key_text(m.key));
+    }
+  }
+  std::vector<PointMeasurement> out;
+  for (const PointMeasurement& m : measured) {
+    if (is_batch_point(m) && joules(m) && timed.count(key_text(m.key)) > 0) {
+      report.skipped["steps of many requests: for their energy alone, timed by another run"] += 1;
+    } else {
+      out.push_back(m);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::int64_t batch_parts(const std::vector<PointMeasurement>& measured) {
@@ -404,7 +426,7 @@ std::int64_t batch_parts(const std::vector<PointMeasurement>& measured) {
 
 void fit_batches(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
                  const FittedModel* prior, FitParts& parts, FitReport& report) {
-  const BatchPoints points = batch_points(measured, report.model);
+  const BatchPoints points = batch_points(timed_once(measured, report), report.model);
   for (const auto& [reason, count] : points.skipped) {
     report.skipped[reason] += count;
   }
