@@ -63,15 +63,16 @@ ComparedSide compared_side(const std::string& path, const std::string& device) {
       side.other_devices.push_back(other);
     }
   }
-  std::vector<std::int64_t> ids;
+  std::map<std::int64_t, std::string> programs;  // of the device's runs
   for (const StoredRun& run : runs) {
     if (run.record.device == side.device && run.ok_count > 0) {
       side.runs.push_back(run.record);
-      ids.push_back(run.id);
+      programs[run.id] = run.record.revision;
     }
   }
   for (ComparedPoint& point : read_compared_points(*database)) {
-    if (std::find(ids.begin(), ids.end(), point.run_id) != ids.end()) {
+    if (const auto run = programs.find(point.run_id); run != programs.end()) {
+      point.program = run->second;
       side.points.push_back(std::move(point));
     }
   }

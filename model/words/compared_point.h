@@ -15,6 +15,7 @@ struct ComparedPoint {
   PointKey key;
   std::int64_t id = 0;  // in its database; so is the run's
   std::int64_t run_id = 0;
+  std::string program;  // that measured it: the run's revision
   Reliability reliability = Reliability::kOk;
   std::optional<double> median_ns;      // of the point's time
   std::optional<double> median_low_ns;  // its 95 % interval

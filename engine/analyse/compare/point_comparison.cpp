@@ -238,9 +238,13 @@ RunNoise noise_of(const std::vector<const ComparedSide*>& sides, ComparedFigure 
   for (const ComparedSide* side : sides) {
     std::vector<double> apart;
     for (const auto& [key, points] : tuples_of(*side, figure)) {
-      const double newest = *figure_of(side->points[points.back()], figure);
+      const ComparedPoint& newest = side->points[points.back()];
       for (std::size_t i = 0; i + 1 < points.size(); ++i) {
-        apart.push_back(std::fabs(std::log(*figure_of(side->points[points[i]], figure) / newest)));
+        const ComparedPoint& before = side->points[points[i]];
+        if (before.program == newest.program) {
+          apart.push_back(
+              std::fabs(std::log(*figure_of(before, figure) / *figure_of(newest, figure))));
+        }
       }
     }
     const std::int64_t repeats = static_cast<std::int64_t>(apart.size());

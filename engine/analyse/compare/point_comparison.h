@@ -28,7 +28,8 @@ const char* name_of(Change change);  // "worse", "not judged", "better", "same"
 // "slower", "faster"; of bytes "more", "fewer": what worse and better mean of a figure.
 const char* word_of(Change change, ComparedFigure figure);
 
-// How far apart repeated measurements of a tuple lie.
+// How far apart repeated measurements of a tuple by one program lie: between programs it may have
+// become faster.
 struct RunNoise {
   static constexpr double kAssumed = 0.02;
   static constexpr std::int64_t kLeastRepeats = 20;

@@ -93,6 +93,14 @@ TEST_CASE("noise is what repeated measurements differ by, where there are enough
   CHECK(noise.share == Approx(0.1));
   CHECK(test::contains(rule_text(compare_points(repeated, repeated, ComparedFigure::kTime)),
                        "10.0 %, within which 95 % of 40 repeated measurements lie"));
+  // Another program's measurement is no repeat: it may be slower for a reason.
+  for (std::size_t i = 0; i < twice.size(); i += 2) {
+    twice[i].program = i < 60 ? "one" : "two";
+    twice[i + 1].program = "one";
+  }
+  const ComparedSide two_programs = side(twice);
+  CHECK(noise_of({&two_programs}, ComparedFigure::kTime).repeats == 30);
+  CHECK(noise_of({&two_programs}, ComparedFigure::kTime).share == Approx(0.01));
   // The newest of a tuple is compared.
   const PointComparison c =
       compare_points(repeated, side({timed(1024, 150.0)}), ComparedFigure::kTime);
