@@ -1,6 +1,5 @@
 #include "gui/models/snapshot.h"
 
-#include <QDateTime>
 #include <QDir>
 #include <QFileInfo>
 #include <algorithm>
@@ -51,16 +50,29 @@ const db::StoredRun* Snapshot::run(std::int64_t run_id) const {
   return found != runs.end() && found->id == run_id ? &*found : nullptr;
 }
 
+namespace {
+
+// Not QFileInfo's, which is of the local time: every look would read the time zone's rules again.
+std::int64_t changed_ms(const QFileInfo& file) {
+  std::error_code gone;
+  const auto time = std::filesystem::last_write_time(file.filesystemFilePath(), gone);
+  return gone ? 0
+              : std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch())
+                    .count();
+}
+
+}  // namespace
+
 FileState file_state(const QString& path) {
   FileState state;
   if (const QFileInfo file(path); file.isFile()) {
     state.size = file.size();
-    state.changed_ms = file.lastModified().toMSecsSinceEpoch();
+    state.changed_ms = changed_ms(file);
   }
   // Readers leave an empty log behind.
   if (const QFileInfo log(path + "-wal"); log.isFile() && log.size() > 0) {
     state.log_size = log.size();
-    state.log_changed_ms = log.lastModified().toMSecsSinceEpoch();
+    state.log_changed_ms = changed_ms(log);
   }
   return state;
 }
