@@ -3,9 +3,11 @@
 #include <QDir>
 #include <QFileInfo>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <numeric>
 #include <optional>
+#include <system_error>
 
 #include "engine/io/shipped_data.h"
 #include "gui/models/step_list.h"
@@ -13,6 +15,15 @@
 
 namespace versieve::gui {
 namespace {
+
+// Not QFileInfo's, which is of the local time: every look would read the time zone's rules again.
+std::int64_t changed_ms(const QFileInfo& file) {
+  std::error_code gone;
+  const auto time = std::filesystem::last_write_time(file.filesystemFilePath(), gone);
+  return gone ? 0
+              : std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch())
+                    .count();
+}
 
 std::vector<std::int32_t> alphabetic_order(const std::vector<QString>& words) {
   std::vector<std::int32_t> sorted(words.size());
@@ -49,19 +60,6 @@ const db::StoredRun* Snapshot::run(std::int64_t run_id) const {
                        [](const db::StoredRun& run, std::int64_t id) { return run.id < id; });
   return found != runs.end() && found->id == run_id ? &*found : nullptr;
 }
-
-namespace {
-
-// Not QFileInfo's, which is of the local time: every look would read the time zone's rules again.
-std::int64_t changed_ms(const QFileInfo& file) {
-  std::error_code gone;
-  const auto time = std::filesystem::last_write_time(file.filesystemFilePath(), gone);
-  return gone ? 0
-              : std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch())
-                    .count();
-}
-
-}  // namespace
 
 FileState file_state(const QString& path) {
   FileState state;

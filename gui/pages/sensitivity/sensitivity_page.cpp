@@ -246,6 +246,15 @@ void SensitivityPage::ask() {
               std::max<std::int64_t>(1, requests_->currentText().toLongLong()), factors());
 }
 
+// What times of several requests rest on.
+QString SensitivityPage::several_text(const Plan& plan) {
+  const BatchFit& batch = plan.basis->fit.batch;
+  return (batch.measured(plan.target().attention)
+              ? tr(" Steps of several requests rest on %1 measured ones").arg(batch.points)
+              : tr(" No step of several requests was measured")) +
+         tr("; cells without colour do not fit into memory.");
+}
+
 void SensitivityPage::show_answer() {
   list_buckets();
   list_classes();
@@ -270,9 +279,7 @@ void SensitivityPage::show_answer() {
   how_->setText(
       tr("Predicted by the planner's fit for its model, draft and limit of losses, as if nothing "
          "had been timed on any of these machines. SMs and clock bring their tensor rate along.") +
-      (several ? tr(" No step of several requests was measured; cells without colour do not fit "
-                    "into memory.")
-               : QString()) +
+      (several ? several_text(*answer->question.plan) : QString()) +
       (answer ? unheld_text(answer->question.plan->chosen.aims) : QString()));
   show_sliders();
 }

@@ -52,6 +52,7 @@ class SensitivityPage : public QWidget {
   void list_requests();
   void ask();
   void show_answer();
+  static QString several_text(const Plan& plan);
 
   SensitivityModel* model_;
   QComboBox* bucket_;
