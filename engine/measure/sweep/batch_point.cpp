@@ -41,10 +41,6 @@ class BatchPointRunner final : public PointRunner {
     const Strategy strategy = Strategy::parse(key.strategy);
     const LlmShape shape = named_llm_shape(key.model);
     std::string refusal = unbatched_because(strategy, shape);
-    if (refusal.empty() && strategy.attention != AttentionMethod::kNsa &&
-        strategy.attention != AttentionMethod::kDense) {
-      refusal = "points of many requests are of nsa and dense strategies";
-    }
     if (refusal.empty() && key.launch != LaunchMode::kStream) {
       refusal = "a step of many requests runs as the engine runs it: launch \"stream\"";
     }

@@ -136,6 +136,28 @@ TEST_CASE("a step of many requests has their rows, reads weights once and their 
   }
 }
 
+TEST_CASE("steps of many requests that choose their tokens are points, but SpecAttn's") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 1}, "grids": [
+          {"workload": "batch", "model": "dense-1b", "context_len": 64, "requests": 2,
+           "strategy": ["resa:b16p0.5f32n_min1/ar", "indexer:k32/ar",
+                        "specattn:p0.9/d3k1n4/bfs/c1/F*"]}]})",
+      "test", Backend::kCpu);
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 3);
+  for (const std::size_t chosen : {0, 1}) {
+    CAPTURE(points[chosen].key.strategy, points[chosen].reason);
+    CHECK(points[chosen].status == PointStatus::kOk);
+    CHECK(points[chosen].time_ns.size() == 1);
+  }
+  CHECK(points[2].status == PointStatus::kRefused);
+  CHECK(points[2].reason.find("draft model") != std::string::npos);
+}
+
 TEST_CASE("a batch's weights are such that neighbours share what is declared") {
   const SweepPlan plan = sweep_from_json(
       R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 1}, "grids": [
