@@ -1,11 +1,10 @@
 #include "engine/run/batch/batch_memory.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
+#include "engine/io/available_memory.h"
 #include "engine/io/formatted.h"
 #include "engine/run/speculate/step.h"
 #include "kernels/ops_cuda.h"
@@ -21,7 +20,7 @@ std::int64_t free_bytes(kernels::Ops<T>& ops, bool on_gpu) {
       return kernels::free_memory(ops);
     }
   }
-  return static_cast<std::int64_t>(::sysconf(_SC_AVPHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  return available_memory();
 }
 
 std::string mebibytes(std::int64_t bytes) {
