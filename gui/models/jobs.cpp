@@ -17,10 +17,6 @@ constexpr int kLastMs = 300;  // for work that is about to end
 // Threads beyond the processors: what is short does not wait for fits.
 constexpr int kForShortWork = 2;
 
-void wait_for_jobs() {
-  job_pool().waitForDone();
-}
-
 // Qt's queues order what one thread hands to another, but ThreadSanitizer cannot look into those:
 // work would seem to race with all that it was given, and reports of that kind, once suppressed,
 // hide the races there are (tests/tsan.supp). So work and answers are handed over by means that it
@@ -55,6 +51,11 @@ class Answers {
     waiting_.pop_front();
     return first;
   }
+  // What nobody takes any more.
+  void forget() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.clear();
+  }
 
  private:
   std::mutex mutex_;
@@ -66,12 +67,36 @@ Answers& answers() {
   return answers;
 }
 
+// Takes answers on the thread that made it. Its slot is called by name, so that Qt makes the whole
+// call: what a worker of ours made, event filters would read before they have an answer's lock.
+class Receiver : public QObject {
+  Q_OBJECT
+
+ public:
+  using QObject::QObject;
+
+ public Q_SLOTS:
+  void take() { answers().next()(); }
+};
+
+// The application's, which outlives its pool. REQUIRES: first called on the UI thread.
+Receiver& receiver() {
+  static auto* const receiver = new Receiver(qApp);
+  return *receiver;
+}
+
+void wait_for_jobs() {
+  job_pool().waitForDone();
+  answers().forget();
+}
+
 }  // namespace
 
 QThreadPool& job_pool() {
   answers();  // outlive the pool, which waits for what is under way
   static QThreadPool pool;
   static const bool is_set_up = [] {
+    receiver();
     pool.setMaxThreadCount(QThread::idealThreadCount() + kForShortWork);
     qAddPostRoutine(wait_for_jobs);
     return true;
@@ -86,8 +111,7 @@ void run_in_pool(std::function<void()> work) {
 
 void answer_on_ui(std::function<void()> take) {
   answers().add(std::move(take));
-  // The application outlives its pool.
-  QMetaObject::invokeMethod(qApp, [] { answers().next()(); });
+  QMetaObject::invokeMethod(&receiver(), "take", Qt::QueuedConnection);
 }
 
 int leave(int code) {
@@ -99,3 +123,5 @@ int leave(int code) {
 }
 
 }  // namespace versieve::gui
+
+#include "jobs.moc"
