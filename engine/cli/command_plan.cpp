@@ -18,6 +18,7 @@
 #include "engine/cli/evidence.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
+#include "engine/io/shipped_data.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/planner.h"
@@ -157,7 +158,11 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
     return engine::read_fit(options.fit);
   }
   if (options.database.empty()) {
-    throw Error(ExitCode::kUsage, "plan needs measurements: --db FILE, or --fit FILE");
+    const auto shipped = engine::try_shipped_data("db/measured/h100.db");
+    throw Error(ExitCode::kUsage,
+                "plan needs measurements: --db FILE, or --fit FILE" +
+                    (shipped ? "; an H100's come with this program: --db " + shipped->string()
+                             : std::string()));
   }
   if (options.prior) {
     check_prior(*options.prior);

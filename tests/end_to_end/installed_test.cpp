@@ -39,6 +39,11 @@ TEST_CASE("a moved copy of what was installed finds its data from any folder") {
   CAPTURE(text_made.err);
   CHECK(text_made.code == 0);
   CHECK(run_line(versieve + "diagnose --db " + (data / "db/measured/h200.db").string()).code == 0);
+  // A plan without measurements says which there are.
+  const CommandResult plan = run_line(versieve + "plan");
+  CHECK(plan.code == 2);
+  CHECK(is_one_sentence(plan.err));
+  CHECK(plan.err.find("--db " + (data / "db/measured/h100.db").string()) != std::string::npos);
 }
 
 TEST_CASE("a sweep of the shipped pair starts from any folder, and says where it looked") {
