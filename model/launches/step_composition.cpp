@@ -1,6 +1,8 @@
 #include "model/launches/step_composition.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "model/launches/compress.h"
 #include "model/launches/decode_layers.h"
@@ -21,14 +23,38 @@
 namespace versieve {
 namespace {
 
-// Takes the launches of one more request's context into the mean of `requests` before it.
-void mix(const StepWork& one, double requests, std::span<LaunchWork> mean) {
+// The same launch of no blocks, each of them as deep.
+LaunchWork without_blocks(const LaunchWork& launch) {
+  LaunchWork none = launch;
+  none.unique = {};
+  none.loaded = none.reused = none.blocks = none.working_set = 0.0;
+  return none;
+}
+
+// The place of a launch of `one` among those of `all` from `first` on: its kind in such layers, as
+// often named before it; past them where no context before had such a launch (a short row's top-k
+// beside a long one's: kernels/topk/launch.cu launches both).
+std::size_t place_of(const StepWork& one, std::size_t index, std::size_t first,
+                     const StepWork& all) {
+  const auto alike = [&](const LaunchWork& launch) {
+    return launch.kind == one.work[index].kind && launch.layer == one.work[index].layer;
+  };
+  std::ptrdiff_t earlier = std::count_if(one.begin(), one.begin() + index, alike);
+  std::size_t place = first;
+  while (place < all.count && !(alike(all.work[place]) && earlier-- == 0)) {
+    ++place;
+  }
+  return place;
+}
+
+// Takes the launches of one more request's context into the mean, from `first` on, of `requests`
+// before it. One that a context does without has no blocks there.
+void mix(const StepWork& one, double requests, std::size_t first, StepWork& all) {
   const double share = 1.0 / (requests + 1.0);
-  const auto into = [share](double value, double& of) { of += share * (value - of); };
-  for (std::size_t i = 0; i < mean.size(); ++i) {
-    const LaunchWork& launch = one.work[i];
-    LaunchWork& m = mean[i];
-    VERSIEVE_ASSERT(m.kind == launch.kind, "every context has the same launches");
+  const std::size_t known = all.count;
+  std::array<bool, StepWork::kCapacity> taken{};
+  const auto take = [share](const LaunchWork& launch, LaunchWork& m) {
+    const auto into = [share](double value, double& of) { of += share * (value - of); };
     m.unique = scaled(m.unique, 1.0 - share);
     m.unique += scaled(launch.unique, share);
     into(launch.loaded, m.loaded);
@@ -39,6 +65,19 @@ void mix(const StepWork& one, double requests, std::span<LaunchWork> mean) {
     into(launch.working_set, m.working_set);
     into(launch.reuse_distance, m.reuse_distance);
     into(launch.handover_distance, m.handover_distance);
+  };
+  for (std::size_t i = 0; i < one.count; ++i) {
+    const std::size_t place = place_of(one, i, first, all);
+    if (place == all.count) {
+      all.add(without_blocks(one.work[i]));
+    }
+    taken[place] = true;
+    take(one.work[i], all.work[place]);
+  }
+  for (std::size_t place = first; place < known; ++place) {
+    if (!taken[place]) {
+      take(without_blocks(all.work[place]), all.work[place]);
+    }
   }
 }
 
@@ -87,21 +126,15 @@ void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
     StepWork one;
     alike.context_len = s.contexts[i];
     add_together(alike, growth, one);
-    if (i == 0) {
-      for (const LaunchWork& launch : one) {
-        out.add(launch);
-      }
-    } else {
-      VERSIEVE_ASSERT(out.count - first == one.count, "every context has the same launches");
-      mix(one, number(static_cast<std::int64_t>(i)), std::span(out.work).subspan(first, one.count));
-    }
+    mix(one, number(static_cast<std::int64_t>(i)), first, out);
   }
   alike.context_len = *std::max_element(s.contexts.begin(), s.contexts.end());
   alike.requests = 1;
   StepWork longest;
   add_alike(alike, growth, longest);
   for (std::size_t i = 0; i < longest.count; ++i) {
-    out.work[first + i].steps = std::max(out.work[first + i].steps, longest.work[i].steps);
+    double& steps = out.work[place_of(longest, i, first, out)].steps;
+    steps = std::max(steps, longest.work[i].steps);
   }
 }
 

@@ -1,8 +1,10 @@
 #include "model/words/batch_point.h"
 
 #include <algorithm>
+#include <string>
 
 #include "model/words/assert.h"
+#include "model/words/error.h"
 #include "model/words/strategy.h"
 
 namespace versieve {
@@ -10,7 +12,11 @@ namespace versieve {
 std::int64_t batch_requests(const PointKey& key) {
   VERSIEVE_ASSERT(key.workload == WorkloadKind::kBatch, "a batch's key says how many requests");
   const std::int64_t nodes = Strategy::parse(key.strategy).draft.nodes;
-  VERSIEVE_ASSERT(key.num_queries % nodes == 0, "each request has the tree's nodes");
+  if (key.num_queries < nodes || key.num_queries % nodes != 0) {
+    throw Error(ExitCode::kBadInput, "a batch of " + std::to_string(key.num_queries) +
+                                         " nodes is no whole number of trees of " +
+                                         std::to_string(nodes));
+  }
   return key.num_queries / nodes;
 }
 

@@ -134,6 +134,59 @@ TEST_CASE("requests of contexts of their own read what each of them would") {
   }
 }
 
+TEST_CASE("a batch's rows that are no whole number of its trees are refused in a sentence") {
+  for (const std::int64_t rows : {0, 8, 130}) {
+    CHECK_THROWS_WITH(
+        batch_requests(key_of("nsa/d4k4n16/bfs/c8e/F*", rows, "synthetic")),
+        "a batch of " + std::to_string(rows) + " nodes is no whole number of trees of 16");
+  }
+}
+
+// A short row is one block's, a long one a cluster's: kernels/topk launches both.
+TEST_CASE("requests of short and long contexts whose launches differ are composed together") {
+  StepShape shape = asked("dense-1b", "indexer:k2048/ar", 4);
+  shape.dense = asked_read(Strategy::parse("indexer:k2048/ar"));
+  const double layers = static_cast<double>(shape.target.layers);
+  const auto of_topk = [&](LaunchKind kind) {
+    return launches_of(composed(shape), kind, Phase::kAttention);
+  };
+  const std::vector<std::int64_t> contexts =
+      GENERATE(std::vector<std::int64_t>{4096, 4096, 4096, 65536},
+               std::vector<std::int64_t>{65536, 4096, 4096, 4096});
+  shape.contexts = contexts;
+  CHECK(of_topk(LaunchKind::kTopkShort) == layers);
+  CHECK(of_topk(LaunchKind::kTopkGvr) == layers);
+  const auto scores = [&] {
+    double bytes = 0.0;
+    for (const LaunchWork& w : composed(shape)) {
+      bytes += w.launches * w.unique.read_bytes[static_cast<std::size_t>(TrafficTerm::kScores)];
+    }
+    return bytes;
+  };
+  const double together = scores();
+  shape.contexts = {};
+  shape.context_len = 4096;
+  CHECK(of_topk(LaunchKind::kTopkGvr) == 0.0);
+  const double shorter = scores();
+  shape.context_len = 65536;
+  CHECK(of_topk(LaunchKind::kTopkShort) == 0.0);
+  CHECK(together == Approx(0.75 * shorter + 0.25 * scores()));
+}
+
+TEST_CASE("a context without compressed tokens stands beside longer ones") {
+  StepShape shape = asked("nsa-1b", "nsa/ar", 2);
+  shape.form = NsaForm::kVanilla;
+  shape.contexts = {};
+  shape.context_len = 16384;
+  const StepWork alone = composed(shape);
+  const std::vector<std::int64_t> contexts = {16, 16384};
+  shape.contexts = contexts;
+  const StepWork together = composed(shape);
+  CHECK(together.count == alone.count);
+  CHECK(cache_bytes(together) < 0.6 * cache_bytes(alone));
+  CHECK(cache_bytes(together) > 0.5 * cache_bytes(alone));
+}
+
 TEST_CASE("attention of more requests than a launch takes is more launches") {
   StepShape shape = asked("nsa-1b", "nsa/ar", 64);
   const double layers = static_cast<double>(shape.target.layers);

@@ -81,8 +81,9 @@ std::int64_t together_of(const PointMeasurement& m, std::int64_t requests, doubl
 
 BatchPoint batch_point(const PointMeasurement& m, const FittedModel& model,
                        const std::vector<PointMeasurement>& measured) {
+  const std::int64_t requests = batch_requests(m.key);  // throws: nothing is half made by then
   BatchPoint out{.point = {.key = m.key, .strategy = Strategy::parse(m.key.strategy)},
-                 .requests = batch_requests(m.key)};
+                 .requests = requests};
   const std::vector<std::int64_t> contexts = batch_contexts(m.key);
   const LlmShape target = named_llm_shape(m.key.model);
   const bool dense = target.attention == AttentionKind::kDense;

@@ -94,6 +94,17 @@ TEST_CASE("a batch's step is composed with the draft that such steps run with") 
   CHECK(draft.vocab < named_llm_shape("nsa-1b").vocab);
 }
 
+TEST_CASE("a batch whose rows are no whole number of trees is left out with its reason") {
+  const std::vector<PointMeasurement> single = single_points();
+  PointMeasurement torn = batch_point("nsa/d4k1n5/bfs/c1/F*", 4, 4096);
+  torn.key.num_queries += 1;
+  const BatchPoints known = batch_points(joined(single, {torn}), fitted(single).model);
+  CHECK(known.points.empty());
+  const std::string reason =
+      "steps of many requests: a batch of 21 nodes is no whole number of trees of 5";
+  CHECK(known.skipped.count(reason) == 1);
+}
+
 TEST_CASE("a fit finds what many requests take, and moves nothing of steps of one") {
   const std::vector<PointMeasurement> single = single_points();
   const FitReport before = fitted(single);
