@@ -167,6 +167,7 @@ engine::PlayedPlan played_plan(const Options& options,
 }
 
 Answer run_figures(const Options& options) {
+  engine::require_writable(options.csv);
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
   const std::vector<PointMeasurement> acceptance = db::acceptance_points(store);
   engine::FiguresInput input{.pair = chosen_pair(options, acceptance),

@@ -5,6 +5,7 @@
 #include "db/store.h"
 #include "engine/analyse/import/import.h"
 #include "engine/cli/commands.h"
+#include "engine/io/atomic_file.h"
 
 namespace versieve::cli {
 namespace {
@@ -88,6 +89,7 @@ Answer answer_of(const engine::ImportedRun& imported, Stored stored, const std::
 Answer run_import(Options options) {
   options.request.file = options.file;
   options.request.before = options.before;
+  engine::require_writable(options.database);
   const engine::ImportedRun imported = engine::read_import(options.request);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   return answer_of(imported, store_run(store, imported), options.database);

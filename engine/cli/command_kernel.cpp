@@ -56,6 +56,7 @@ Answer run_kernel(const Options& options) {
     return run_judge(request, options.against);
   }
   engine::require_other_file(request.in, request.out);
+  engine::require_writable(request.out);
   return {.json = engine::run_door(request), .text = {}};
 }
 

@@ -9,7 +9,6 @@
 #include "engine/cli/progress_text.h"
 #include "engine/cli/run_record.h"
 #include "engine/io/atomic_file.h"
-#include "engine/io/input_file.h"
 #include "engine/io/pair_identity.h"
 #include "engine/run/quality/lossy_quality.h"
 #include "engine/run/specattn/quality.h"
@@ -83,11 +82,8 @@ Answer run_quality(Options& options) {
   request.on_progress = [](const engine::QualityProgress& at) {
     write_progress(quality_progress_text(at));
   };
-  // A wrong one is said before; a new one is made when there is something to store.
-  if (engine::is_there(options.database)) {
-    db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
-  } else {
-    engine::require_writable(options.database);
+  if (!options.database.empty()) {  // a new one is made when there is something to store
+    require_database(options.database);
   }
   const engine::LossyQualityReport report = engine::run_lossy_quality(request);
   if (!options.database.empty()) {

@@ -19,6 +19,7 @@ struct Options {
 
 Answer run_schedule(const Options& options) {
   engine::require_other_file(options.database, options.out);
+  engine::require_writable(options.out);
   const std::vector<PointMeasurement> acceptance = read_acceptance(options.database);
   const engine::AcceptancePair pair = chosen_pair(options.database, options.pair, acceptance);
   const PairSchedule made =

@@ -1,5 +1,8 @@
 #include "engine/cli/run_record.h"
 
+#include "db/store.h"
+#include "engine/io/atomic_file.h"
+#include "engine/io/input_file.h"
 #include "profiler/environment.h"
 
 namespace versieve::cli {
@@ -17,6 +20,13 @@ RunRecord uncounted_run(const std::string& kind, Backend backend, const std::str
   record.environment = profiler::to_json(environment);
   record.revision = environment.revision;
   return record;
+}
+
+void require_database(const std::string& path) {
+  if (engine::is_there(path)) {
+    db::Store::open(path, db::OpenMode::kCreateOrOpen);
+  }
+  engine::require_writable(path);
 }
 
 }  // namespace versieve::cli

@@ -11,4 +11,8 @@ namespace versieve::cli {
 RunRecord uncounted_run(const std::string& kind, Backend backend, const std::string& device,
                         const std::string& counters, const std::string& configuration);
 
+// Refuses a database that takes no results, before long work is done for it: a file of another
+// kind, a folder that cannot be written, a full disk. One that is not there is not made.
+void require_database(const std::string& path);
+
 }  // namespace versieve::cli

@@ -115,10 +115,18 @@ void AtomicFile::commit() {
   }
 }
 
+void AtomicFile::reserve(std::int64_t bytes) {
+  VERSIEVE_ASSERT(!temporary_.empty(), "a pipe has no room to reserve");
+  if (const int error = ::posix_fallocate(descriptor_, 0, bytes); error != 0) {
+    errno = error;
+    refuse();
+  }
+}
+
 void require_writable(const fs::path& path) {
   std::error_code ignored;
   if (!path.empty() && (!is_special(path) || fs::is_directory(path, ignored))) {
-    AtomicFile{path};
+    AtomicFile(path).reserve(kLeastRoom);
   }
 }
 

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace versieve::engine {
+
+inline constexpr std::int64_t kLeastRoom = 64 << 10;  // bytes that a long run's answer may take
 
 class AtomicFile {
  public:
@@ -23,6 +26,8 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void commit();
+  // Refuses a disk that has no room for so many bytes. Not of a pipe or device.
+  void reserve(std::int64_t bytes);
 
  private:
   [[noreturn]] void refuse() const;
@@ -33,8 +38,8 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Tells of a path that cannot be written before long work is done for it; leaves nothing behind. An
-// empty path and a pipe or device are let through.
+// Tells of a path that cannot be written, or of a disk that is full (kLeastRoom), before long work
+// is done for it; leaves nothing behind. An empty path and a pipe or device are let through.
 void require_writable(const std::filesystem::path& path);
 // Throws Error(kUsage) where both name one file: an output would take its input's place.
 void require_other_file(const std::filesystem::path& in, const std::filesystem::path& out);

@@ -44,6 +44,15 @@ TEST_CASE("quality of strategies refuses sets, strategies and counts that are no
   check_refused("quality --backend cpu --model " + (folder / "model").string() +
                     " --strategy nsa/ar/bfs/c1/FRR",
                 2, "--tasks FILE or --text FILE");
+  // What cannot be kept is said before a model is read.
+  check_refused(command + " --strategy nsa/ar/bfs/c1/FRR --db /nonexistent/quality.db", 4,
+                "/nonexistent/quality.db");
+  const CommandResult full = run_versieve(
+      command + " --strategy nsa/ar/bfs/c1/FRR --db " + (folder / "quality.db").string(),
+      "ulimit -f 8; ");
+  CHECK(full.code == 4);
+  CHECK(is_one_sentence(full.err));  // and no progress before it
+  CHECK(!fs::exists(folder / "quality.db"));
   CHECK(!fs::exists(out));
   const CommandResult done = run_versieve(command + " --strategy nsa/ar/bfs/c1/FRR --json");
   CAPTURE(done.err);

@@ -10,6 +10,11 @@
 #include "model/words/error.h"
 
 namespace versieve::engine {
+namespace {
+
+constexpr off_t kLineRoom = 4096;  // bytes of the first lines
+
+}  // namespace
 
 FinishedLines::FinishedLines(const std::filesystem::path& path) : name_(path.string()) {
   std::error_code ignored;
@@ -23,6 +28,18 @@ FinishedLines::FinishedLines(const std::filesystem::path& path) : name_(path.str
   if (S_ISREG(status.st_mode) && status.st_size > 0) {
     ::close(descriptor_);
     throw Error(ExitCode::kUsage, name_ + " is there already: finished requests go to a new file");
+  }
+  // A full disk is said before the first request is done. The file stays empty; a pipe and some
+  // file systems have nothing to reserve.
+  if (::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, kLineRoom) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT)) {
+    const int reason = errno;
+    ::close(descriptor_);
+    if (is_new_) {
+      ::unlink(name_.c_str());
+    }
+    errno = reason;
+    refuse();
   }
 }
 

@@ -56,6 +56,21 @@ TEST_CASE("whether a file can be written is found out without a trace") {
   CHECK_THROWS_AS(engine::require_writable(folder.path()), Error);
 }
 
+// As on a full disk.
+TEST_CASE("that a file of some size cannot be written is found out without a trace") {
+  const TempFolder folder;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old = {};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  rlimit small = old;
+  small.rlim_cur = 4096;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  CHECK_THROWS_WITH(engine::require_writable(folder / "new"),
+                    Catch::Contains("cannot be written: File too large"));
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  CHECK(fs::is_empty(folder.path()));
+}
+
 TEST_CASE("a committed file has its text and leaves nothing beside it") {
   const TempFolder folder;
   write_file_atomically(folder / "out.txt", "first");
