@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
+
+#include "model/words/formatted.h"
 
 namespace versieve::profiler {
 
@@ -16,14 +17,12 @@ SelfCheck judged(SelfCheck figures) {
                                  off(figures.reread_read_bytes, figures.reread_bytes)});
   const bool ok = worst <= kSelfCheckTolerance;
   figures.status = ok ? SelfCheckVerdict::kOk : SelfCheckVerdict::kSuspect;
-  char text[320];
-  std::snprintf(text, sizeof text,
-                "Known kernels %s within %.0f %% of their DRAM bytes: a copy of %.1f MB read %.1f "
-                "and wrote %.1f MB, %.1f MB read 8 times read %.1f MB.",
-                ok ? "came" : "did not come", 100.0 * kSelfCheckTolerance, figures.copy_bytes / 1e6,
-                figures.copy_read_bytes / 1e6, figures.copy_write_bytes / 1e6,
-                figures.reread_bytes / 1e6, figures.reread_read_bytes / 1e6);
-  figures.sentence = text;
+  figures.sentence = formatted(
+      "Known kernels %s within %.0f %% of their DRAM bytes: a copy of %.1f MB read %.1f "
+      "and wrote %.1f MB, %.1f MB read 8 times read %.1f MB.",
+      ok ? "came" : "did not come", 100.0 * kSelfCheckTolerance, figures.copy_bytes / 1e6,
+      figures.copy_read_bytes / 1e6, figures.copy_write_bytes / 1e6, figures.reread_bytes / 1e6,
+      figures.reread_read_bytes / 1e6);
   return figures;
 }
 

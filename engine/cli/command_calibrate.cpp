@@ -5,6 +5,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/formatted.h"
 #include "engine/run/calibrate/calibrate_request.h"
 
 namespace versieve::cli {
@@ -44,9 +45,7 @@ Run declare_calibrate(CLI::App& app, const CommandContext&) {
   app.add_option("--threads", request.threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   request.on_loss = [](const std::string& schedule, double loss) {
-    char line[96];
-    std::snprintf(line, sizeof line, "%s %.6f\n", schedule.c_str(), loss);
-    write_progress(line);
+    write_progress(formatted("%s %.6f\n", schedule.c_str(), loss));
   };
   return [options] { return run_calibrate(*options); };
 }

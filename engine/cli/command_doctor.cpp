@@ -2,7 +2,6 @@
 // with a database, what the machines in it gave when they were calibrated, beside the catalogue,
 // what in it was measured by other programs and which pairs a plan can count on.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "engine/analyse/fit/acceptance_evidence.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
+#include "engine/io/formatted.h"
 #include "engine/io/shipped_data.h"
 #include "engine/measure/sweep/machine_figures.h"
 #include "model/words/machine_rates.h"
@@ -136,14 +136,11 @@ std::string calibrated_text(const std::vector<CalibratedFigure>& rows,
   }
   std::string text;
   for (const CalibratedFigure& row : rows) {
-    char line[256];
-    std::snprintf(line, sizeof line, "calibrated  %s, %s: %.4g %s", row.device.c_str(),
-                  row.figure.name.c_str(), row.figure.figure.value, row.unit);
-    text += line;
+    text += formatted("calibrated  %s, %s: %.4g %s", row.device.c_str(), row.figure.name.c_str(),
+                      row.figure.figure.value, row.unit);
     if (row.listed) {
-      std::snprintf(line, sizeof line, ", catalogue %.4g (%+.1f %%)", *row.listed,
-                    100.0 * (row.figure.figure.value / *row.listed - 1.0));
-      text += line;
+      text += formatted(", catalogue %.4g (%+.1f %%)", *row.listed,
+                        100.0 * (row.figure.figure.value / *row.listed - 1.0));
     }
     text += (row.impossible.empty() ? "" : "; not used: " + row.impossible) + "\n";
   }

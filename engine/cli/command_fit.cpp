@@ -1,7 +1,6 @@
 // versieve fit: fits the cost model to a device's points and says how well it predicts unseen ones.
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -116,9 +115,9 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
       predicted_step_us(model, hardware, pair.target, pair.draft, strategy, options.context);
   const std::vector<StepPart> parts =
       predicted_step_parts(model, hardware, pair.target, pair.draft, strategy, options.context);
-  char text[160];
   const bool other = geometry != model.geometry && model.steps_of(geometry) == 0;
-  std::snprintf(text, sizeof text, " at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
+  const std::string text =
+      formatted(" at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
                 static_cast<long long>(options.context), us, us * std::exp(-half),
                 us * std::exp(half), other ? "; the model was fitted to another geometry" : "");
   const std::string source = own_steps ? "by " + std::to_string(model.steps.size()) +

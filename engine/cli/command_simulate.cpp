@@ -2,7 +2,6 @@
 // simulator, counters by kernel; with --check, every measured point of a database
 // beside its simulation.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,6 +15,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/measured_selections.h"
 #include "engine/cli/output.h"
+#include "engine/io/formatted.h"
 #include "model/words/draft_tree.h"
 #include "model/words/kernel_case.h"
 #include "model/words/range_counters.h"
@@ -64,15 +64,12 @@ double value_of(const RangeMeasurement& range, const char* metric) {
 std::string point_text(const PointMeasurement& point) {
   std::string text = "                  DRAM read    written   L2 requests   hit rate       time\n";
   for (const RangeMeasurement& range : point.ranges) {
-    char line[160];
     const double requests = value_of(range, "lts__t_requests.sum");
-    std::snprintf(
-        line, sizeof line, "%-16s %8.3f MB  %6.3f MB  %12.0f   %6.1f %%  %6.1f us\n",
-        range.path.c_str(), value_of(range, kDramBytesRead) / 1e6,
-        value_of(range, kDramBytesWrite) / 1e6, requests,
+    text += formatted(
+        "%-16s %8.3f MB  %6.3f MB  %12.0f   %6.1f %%  %6.1f us\n", range.path.c_str(),
+        value_of(range, kDramBytesRead) / 1e6, value_of(range, kDramBytesWrite) / 1e6, requests,
         100.0 * value_of(range, "lts__t_requests_lookup_hit.sum") / std::max(requests, 1.0),
         value_of(range, "gpu__time_duration.sum") / 1e3);
-    text += line;
   }
   return text;
 }

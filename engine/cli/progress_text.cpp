@@ -1,7 +1,5 @@
 #include "engine/cli/progress_text.h"
 
-#include <cstdio>
-
 #include "engine/io/formatted.h"
 
 namespace versieve::cli {
@@ -15,9 +13,7 @@ std::string times_text(double elapsed_s, double left_s) {
 
 std::string duration_text(double seconds) {
   const int whole = static_cast<int>(seconds + 0.5);
-  char text[32];
-  std::snprintf(text, sizeof text, "%d:%02d", whole / 60, whole % 60);
-  return text;
+  return formatted("%d:%02d", whole / 60, whole % 60);
 }
 
 std::string progress_text(const engine::CampaignProgress& progress) {

@@ -1,12 +1,13 @@
-// printf into a string, for tables of text.
+// Numbers as text, for tables and files.
 #pragma once
 
 #include <string>
 
+#include "model/words/formatted.h"
+
 namespace versieve::engine {
 
-// Longer than 511 bytes is cut.
-__attribute__((format(printf, 1, 2))) std::string formatted(const char* form, ...);
+using versieve::formatted;
 
 // The shortest decimal text that reads back to the same number; a point in every locale.
 std::string exact_decimal(double value);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "model/cost/batch_error.h"
 #include "model/words/error.h"
+#include "model/words/formatted.h"
 #include "model/words/normal_law.h"
 
 namespace versieve {
@@ -172,19 +172,15 @@ std::string text_of(const SwitchPoint& point, const PlanTable& table) {
 
 std::string batch_text(const FittedModel& fit, AttentionKind target) {
   const BatchFit& batch = fit.batch;
-  char text[960];
   if (!batch.measured(target)) {
-    std::snprintf(
-        text, sizeof text,
+    return formatted(
         "No step of several requests was measured: their times are the cost model's, with a "
         "standard error of %.2f in log more for each doubling of the requests and %.2f for "
         "each doubling of their nodes beyond the largest measured step (assumptions); each "
         "layer's attention is taken as one launch over all requests",
         kRequestsLogError, kRowsLogError);
-    return text;
   }
-  std::snprintf(
-      text, sizeof text,
+  return formatted(
       "Steps of several requests are as %lld measured ones of this engine, %s: 90 %% of those "
       "whose number of requests the fit had not seen lay within %.1f %%; beyond %lld requests or "
       "%lld nodes in all a standard error of %.2f in log comes on top for each doubling (an "
@@ -198,7 +194,6 @@ std::string batch_text(const FittedModel& fit, AttentionKind target) {
       100.0 * std::expm1(batch.log_latency), static_cast<long long>(batch.most_requests),
       static_cast<long long>(batch.most_rows), kRowsLogError,
       batch.dense_points == 0 ? "dense targets, " : "", batch.least_overlap);
-  return text;
 }
 
 std::string batch_text(const PlanTable& table) {

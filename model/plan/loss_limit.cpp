@@ -1,10 +1,10 @@
 #include "model/plan/loss_limit.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "model/words/assert.h"
+#include "model/words/formatted.h"
 
 namespace versieve {
 namespace {
@@ -81,10 +81,8 @@ std::string loss_limit_text(const PlanTable& table) {
   if (!table.max_loss) {
     return {};
   }
-  char limit[64];
-  std::snprintf(limit, sizeof limit, "At most %g nats a token", *table.max_loss);
-  return limit +
-         std::string(" of KL are lost, by the upper end of the 95 % interval: left out are ") +
+  return formatted("At most %g nats a token", *table.max_loss) +
+         " of KL are lost, by the upper end of the 95 % interval: left out are " +
          std::to_string(tuples_of(table.excluded, kDearer)) + " tuples that may lose more and " +
          std::to_string(tuples_of(table.excluded, kUnmeasured)) + " whose loss was not measured";
 }

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "model/words/formatted.h"
 
 namespace versieve {
 namespace {
@@ -29,10 +30,7 @@ double cache_bytes(const Strategy& s, const LlmShape& shape, std::int64_t tokens
 }
 
 std::string gigabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, bytes < 0.995 * kGigabyte ? "%.2f GB" : "%.1f GB",
-                bytes / kGigabyte);
-  return text;
+  return formatted(bytes < 0.995 * kGigabyte ? "%.2f GB" : "%.1f GB", bytes / kGigabyte);
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "model/plan/request_intervals.h"
 #include "model/words/assert.h"
+#include "model/words/formatted.h"
 #include "model/words/normal_law.h"
 
 namespace versieve {
@@ -47,21 +47,17 @@ std::string bounds_text(const PlanAims& aims, const Evaluation& best, std::int64
                         std::int64_t tokens) {
   const double each = 1e3 * static_cast<double>(concurrency);
   std::string wanted, takes;
-  char text[192];
   if (aims.itl_ms) {
-    std::snprintf(text, sizeof text, "%g ms between tokens", *aims.itl_ms);
-    wanted = text;
-    std::snprintf(text, sizeof text, "%.2f [%.2f, %.2f]", each / best.throughput,
-                  each / best.throughput_interval.high, each / best.throughput_interval.low);
-    takes = text;
+    wanted = formatted("%g ms between tokens", *aims.itl_ms);
+    takes = formatted("%.2f [%.2f, %.2f]", each / best.throughput,
+                      each / best.throughput_interval.high, each / best.throughput_interval.low);
   }
   if (aims.ttft_ms) {
     const FirstToken first = first_token(*aims.prompts, best, concurrency, tokens);
-    std::snprintf(text, sizeof text, "%g ms to the first token", *aims.ttft_ms);
-    wanted += (wanted.empty() ? "" : " and ") + std::string(text);
-    std::snprintf(text, sizeof text, "%.1f [%.1f, %.1f]", first.ms, first.interval.low,
-                  first.interval.high);
-    takes += (takes.empty() ? "" : " and ") + std::string(text);
+    wanted +=
+        (wanted.empty() ? "" : " and ") + formatted("%g ms to the first token", *aims.ttft_ms);
+    takes += (takes.empty() ? "" : " and ") +
+             formatted("%.1f [%.1f, %.1f]", first.ms, first.interval.low, first.interval.high);
   }
   return "no tuple keeps " + wanted + " with " + std::to_string(concurrency) +
          " at a time: " + best.strategy.text() + " takes " + takes;

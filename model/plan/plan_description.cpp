@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "model/plan/cell_pricer.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/system_grid.h"
+#include "model/words/formatted.h"
 
 namespace versieve {
 namespace {
@@ -126,9 +126,7 @@ class Description {
     const std::string scaled =
         "step times are scaled from a fit on " + fit_.device + " to " + hardware_.name + " by ";
     const auto percent = [](double half_width) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.0f %%", 100.0 * std::expm1(half_width));
-      return std::string(text);
+      return formatted("%.0f %%", 100.0 * std::expm1(half_width));
     };
     std::string further =
         "so intervals reach " + percent(pricer_.transfer_width()) + " further than the fit's";
@@ -139,11 +137,10 @@ class Description {
       return scaled + "bandwidth, clocks and SM count; nothing was measured on it, " + further;
     }
     const RateScale& s = pricer_.scale();
-    char rates[160];
-    std::snprintf(rates, sizeof rates,
-                  "reads %.2f, L2 %.2f, products %.2f, launches %.2f times what its data sheet "
-                  "lets expect",
-                  s.read, s.l2, s.products, s.graph_gap);
+    const std::string rates = formatted(
+        "reads %.2f, L2 %.2f, products %.2f, launches %.2f times what its data sheet "
+        "lets expect",
+        s.read, s.l2, s.products, s.graph_gap);
     return scaled + "rates measured there (" + rates + "); no step was timed on it, " + further;
   }
 

@@ -4,12 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <type_traits>
 #include <utility>
 
 #include "model/words/assert.h"
 #include "model/words/error.h"
+#include "model/words/formatted.h"
 
 namespace versieve {
 namespace {
@@ -62,9 +62,7 @@ void add_values(const char* constant, Field GuardConstants::*field, std::array<F
   for (const Field value : values) {
     GuardConstants changed = given;
     changed.*field = value;
-    char name[64];
-    std::snprintf(name, sizeof name, "%s %g", constant, static_cast<double>(value));
-    out.push_back({name, changed});
+    out.push_back({formatted("%s %g", constant, static_cast<double>(value)), changed});
   }
 }
 
@@ -108,12 +106,9 @@ GuardConstants with_constants(GuardConstants constants, const std::string& text)
 }
 
 std::string text_of(const GuardConstants& c) {
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "alpha=%g,drop_ratio=%g,warmup=%lld,hysteresis=%lld,max_transitions=%lld", c.alpha,
-                c.drop_ratio, static_cast<long long>(c.warmup),
-                static_cast<long long>(c.hysteresis), static_cast<long long>(c.max_transitions));
-  return text;
+  return formatted("alpha=%g,drop_ratio=%g,warmup=%lld,hysteresis=%lld,max_transitions=%lld",
+                   c.alpha, c.drop_ratio, static_cast<long long>(c.warmup),
+                   static_cast<long long>(c.hysteresis), static_cast<long long>(c.max_transitions));
 }
 
 std::vector<VariedGuard> one_factor_settings(const GuardConstants& given) {

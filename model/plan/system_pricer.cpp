@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "model/cost/self_drafted.h"
@@ -12,6 +11,7 @@
 #include "model/launches/step_shape.h"
 #include "model/plan/system_grid.h"
 #include "model/words/assert.h"
+#include "model/words/formatted.h"
 
 namespace versieve {
 namespace {
@@ -31,9 +31,7 @@ void add_dense_step(const StepShape& shape, const ResidualField& field, StepWork
 }
 
 std::string percent_text(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.0f %%", 100.0 * share);
-  return text;
+  return formatted("%.0f %%", 100.0 * share);
 }
 
 }  // namespace
@@ -277,10 +275,7 @@ double SystemPricer::sampler_us(SamplingAlgorithm algorithm, std::int64_t nodes)
 }
 
 std::string SystemPricer::SamplerTimes::text() const {
-  char out[96];
-  std::snprintf(out, sizeof out, "its sampler takes %.1f us, the exact one %.1f us", sigmoid_us,
-                exact_us);
-  return out;
+  return formatted("its sampler takes %.1f us, the exact one %.1f us", sigmoid_us, exact_us);
 }
 
 SystemPricer::SamplerTimes SystemPricer::sampler_times(const Strategy& strategy) const {
@@ -390,15 +385,14 @@ std::string SystemPricer::tokens_note_of(const Strategy& s, const ContextBucket&
 }
 
 std::string SystemPricer::sigmoid_note_of(const Strategy& s) const {
-  char stays[32];
-  std::snprintf(stays, sizeof stays, "%.4f", sigmoid_acceptance_of(s).value);
   std::string from = "assumed: the demo pair's";
   if (is_of_measured_chain(s)) {
     from = "measured of the pair";
   } else if (is_of_lent_share(s)) {
     from = "lent by " + fit_.lent_shares.lender;
   }
-  return std::string("lossy: drafted tokens are accepted unseen (") + stays + ", " + from +
+  return "lossy: drafted tokens are accepted unseen (" +
+         formatted("%.4f", sigmoid_acceptance_of(s).value) + ", " + from +
          "), so the text is the draft's; " + sampler_times(s).text();
 }
 

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <sstream>
 
 #include "model/words/assert.h"
 #include "model/words/error.h"
+#include "model/words/formatted.h"
 #include "model/words/lower_case.h"
 
 namespace versieve {
@@ -203,11 +203,9 @@ void compare(const HardwareSpec& s, HardwareField field, double computed, const 
   if (std::abs(computed / stated - 1.0) <= 0.01) {
     return;
   }
-  char text[256];
-  std::snprintf(text, sizeof text, "%s: %s is stated as %.6g %s, but %s is %.6g: %.4g times that",
-                s.key.c_str(), name_of(field), stated, unit_of(field), formula, computed,
-                stated / computed);
-  out.emplace_back(text);
+  out.emplace_back(formatted("%s: %s is stated as %.6g %s, but %s is %.6g: %.4g times that",
+                             s.key.c_str(), name_of(field), stated, unit_of(field), formula,
+                             computed, stated / computed));
 }
 
 }  // namespace

@@ -2,9 +2,10 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <vector>
+
+#include "model/words/formatted.h"
 
 namespace versieve {
 namespace {
@@ -69,15 +70,11 @@ constexpr std::array<HardwareLimits, kHardwareFieldCount> kLimits = {{
 }};
 
 std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.12g", value);
-  return text;
+  return formatted("%.12g", value);
 }
 
 std::string with_unit(double value, std::string_view unit) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text + (unit == "1" ? std::string() : " " + std::string(unit));
+  return formatted("%.6g", value) + (unit == "1" ? std::string() : " " + std::string(unit));
 }
 
 // What the catalogue's machines have of it, by ratio their middle.

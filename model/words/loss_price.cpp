@@ -1,29 +1,23 @@
 #include "model/words/loss_price.h"
 
-#include <cstdio>
-
 #include "model/words/assert.h"
+#include "model/words/formatted.h"
 
 namespace versieve {
 namespace {
 
-std::string number(const char* form, double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, form, value);
-  return text;
-}
-
 // Two digits, and none below what a text of some thousand tokens tells.
 std::string nats_text(double nats) {
   constexpr double kLeast = 1e-4;
-  return nats < kLeast ? "under 0.0001" : number(nats < 0.0995 ? "%.2g" : "%.2f", nats);
+  return nats < kLeast ? "under 0.0001" : formatted(nats < 0.0995 ? "%.2g" : "%.2f", nats);
 }
 
 // No share but the whole reads 100.
 std::string share_text(double share) {
   const double percent = 100.0 * share;
-  return share < 1.0 && percent > 98.95 ? (percent < 99.95 ? number("%.1f", percent) : "over 99.9")
-                                        : number("%.0f", percent);
+  return share < 1.0 && percent > 98.95
+             ? (percent < 99.95 ? formatted("%.1f", percent) : "over 99.9")
+             : formatted("%.0f", percent);
 }
 
 }  // namespace

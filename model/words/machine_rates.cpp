@@ -2,8 +2,8 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "model/words/formatted.h"
 #include "model/words/hardware_limits.h"
 
 namespace versieve {
@@ -98,14 +98,13 @@ std::string impossible_because(const HardwareSpec& spec, const MeasuredFigure& f
   for (const Range& range : ranges_of(spec)) {
     const double value = figure.figure.value;
     if (figure.name == range.name && !(value >= range.low && value <= range.high)) {
-      char text[256];
-      std::snprintf(text, sizeof text,
-                    "%s: %s was measured as %.4g %s, which cannot be: %.4g to %.4g is what the "
-                    "limits %s leave",
-                    spec.name.c_str(), range.name, value, unit_of_figure(range.name), range.low,
-                    range.high, range.of);
-      return text + meant_instead(unit_of_figure(range.name), value, range.low, range.high,
-                                  std::sqrt(range.low * range.high));
+      return formatted(
+                 "%s: %s was measured as %.4g %s, which cannot be: %.4g to %.4g is what the "
+                 "limits %s leave",
+                 spec.name.c_str(), range.name, value, unit_of_figure(range.name), range.low,
+                 range.high, range.of) +
+             meant_instead(unit_of_figure(range.name), value, range.low, range.high,
+                           std::sqrt(range.low * range.high));
     }
   }
   return {};

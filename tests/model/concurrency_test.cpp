@@ -139,6 +139,11 @@ TEST_CASE("where steps of many requests were measured, their times and intervals
   CHECK(log_width(many.latency_interval_us) >= Approx(2.0 * 0.08));
   CHECK(log_width(many.latency_interval_us) <
         log_width(plain_of(assumed.batched[0], 0)->latency_interval_us));
+  // However wide its numbers are, the sentence ends.
+  fit.batch.log_latency = 700.0;
+  const std::string wide = batch_text(fit, target.attention);
+  CHECK(wide.size() > 1000);
+  CHECK(wide.substr(wide.size() - 15) == "(an assumption)");
   // Points of sparse targets say nothing of a dense one.
   CHECK(batch_text(fit, AttentionKind::kDense).find("assumptions") != std::string::npos);
 }

@@ -1,17 +1,15 @@
 // The file for a serving engine: its settings under comments that say which tuple they are of, what
 // that tuple yields, what was lost on the way, and where the numbers come from.
-#include <cstdio>
 
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/yaml_text.h"
+#include "engine/io/formatted.h"
 
 namespace versieve::engine {
 namespace {
 
 std::string decimal(double value, const char* form = "%.1f") {
-  char text[64];
-  std::snprintf(text, sizeof text, form, value);
-  return text;
+  return formatted(form, value);
 }
 
 std::string with_interval(double value, const Interval& i, const char* form = "%.1f") {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <numeric>
 #include <optional>
 #include <thread>
 
 #include "engine/analyse/fit/statistics.h"
+#include "engine/io/formatted.h"
 #include "model/plan/strategy_space.h"
 #include "model/words/error.h"
 
@@ -106,14 +106,12 @@ PlanBench bench_plan(const FittedModel& fit, const PlanBenchOptions& options) {
 }
 
 std::string text_of(const PlanBench& b) {
-  char text[512];
-  std::snprintf(text, sizeof text,
-                "%lld tuples (%lld contexts), built once in %.0f ms\n"
-                "one evaluation on one core: %.1f ns, tables of the machine included\n"
-                "all re-ranked for %s on %d threads: %.1f ms; first %s\n",
-                static_cast<long long>(b.tuples), static_cast<long long>(b.contexts), b.build_ms,
-                b.one_core_ns, b.hardware.c_str(), b.threads, b.rerank_ms, b.best.c_str());
-  return text;
+  return formatted(
+      "%lld tuples (%lld contexts), built once in %.0f ms\n"
+      "one evaluation on one core: %.1f ns, tables of the machine included\n"
+      "all re-ranked for %s on %d threads: %.1f ms; first %s\n",
+      static_cast<long long>(b.tuples), static_cast<long long>(b.contexts), b.build_ms,
+      b.one_core_ns, b.hardware.c_str(), b.threads, b.rerank_ms, b.best.c_str());
 }
 
 }  // namespace versieve::engine

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <optional>
 
+#include "engine/io/formatted.h"
 #include "model/words/range_counters.h"
 
 namespace versieve::engine {
@@ -177,13 +177,10 @@ std::string summary_text(const std::vector<SimulationErrors>& summaries) {
       "                      points   DRAM bytes        of them read      L2 hit rate, points\n"
       "                               median     p90    median     p90    median     p90\n";
   for (const SimulationErrors& s : summaries) {
-    char line[160];
-    std::snprintf(line, sizeof line,
-                  "%-22s %6lld   %5.1f %%  %5.1f %%   %5.1f %%  %5.1f %%   %5.1f    %5.1f\n",
-                  s.what.c_str(), static_cast<long long>(s.count), 100.0 * s.bytes_median,
-                  100.0 * s.bytes_p90, 100.0 * s.read_median, 100.0 * s.read_p90,
-                  100.0 * s.hit_rate_median, 100.0 * s.hit_rate_p90);
-    text += line;
+    text += formatted("%-22s %6lld   %5.1f %%  %5.1f %%   %5.1f %%  %5.1f %%   %5.1f    %5.1f\n",
+                      s.what.c_str(), static_cast<long long>(s.count), 100.0 * s.bytes_median,
+                      100.0 * s.bytes_p90, 100.0 * s.read_median, 100.0 * s.read_p90,
+                      100.0 * s.hit_rate_median, 100.0 * s.hit_rate_p90);
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include "engine/io/formatted.h"
 #include "engine/measure/bench/batch_bench.h"
 #include "engine/measure/bench/cold_reads_report.h"
+#include "engine/measure/bench/report_parts.h"
 
 namespace versieve::engine {
 namespace {
@@ -29,10 +30,7 @@ ordered_json json_of(const BatchBenchRow& row) {
                            {"low", row.predicted_interval_us.low},
                            {"high", row.predicted_interval_us.high}};
   }
-  out["time_us"] = {{"median", row.time.median},
-                    {"low", row.time.median_low},
-                    {"high", row.time.median_high},
-                    {"mad", row.time.mad}};
+  out["time_us"] = summary_json(row.time);
   out["host_us"] = {{"enqueue", us(row.spent.enqueue)},
                     {"ahead", us(row.spent.ahead)},
                     {"accept", us(row.spent.accept)},
@@ -40,14 +38,13 @@ ordered_json json_of(const BatchBenchRow& row) {
                     {"draft", us(row.spent.draft)}};
   out["tokens"] = row.tokens;
   out["tokens_per_second"] = row.tokens_per_second();
-  out["over_one_request"] = row.over_one ? ordered_json(*row.over_one) : ordered_json();
+  out["over_one_request"] = or_null(row.over_one);
   out["shared_bytes"] = row.shared_bytes;
   out["request_bytes"] = row.request_bytes;
   out["bytes"] = row.bytes();
-  out["bound_us"] = row.bound_us ? ordered_json(*row.bound_us) : ordered_json();
-  out["watts"] = row.watts ? ordered_json(*row.watts) : ordered_json();
-  out["tokens_per_joule"] =
-      row.tokens_per_joule() ? ordered_json(*row.tokens_per_joule()) : ordered_json();
+  out["bound_us"] = or_null(row.bound_us);
+  out["watts"] = or_null(row.watts);
+  out["tokens_per_joule"] = or_null(row.tokens_per_joule());
   return out;
 }
 
@@ -58,8 +55,7 @@ std::string line_of(const BatchBenchRow& row) {
     return line + "  " + row.refused_because + "\n";
   }
   const double mib = 1.0 / (1 << 20);
-  line += formatted(" %9.1f [%8.1f, %8.1f] %10.1f", row.time.median, row.time.median_low,
-                    row.time.median_high, row.tokens_per_second());
+  line += " " + summary_text(row.time) + formatted(" %10.1f", row.tokens_per_second());
   line += row.over_one ? formatted(" %6.2f", *row.over_one) : std::string("      -");
   line += formatted(" %8.0f %8.1f", mib * row.shared_bytes, mib * row.request_bytes);
   line += row.bound_us ? formatted(" %5.0f", 100.0 * *row.bound_us / row.time.median)
@@ -126,17 +122,13 @@ std::string batch_bench_json(const BatchBench& b) {
   for (const BatchPlayed& p : b.played()) {
     played.push_back(json_of(p));
   }
-  ordered_json out = {{"bench", "batch"},
-                      {"device", b.device},
-                      {"backend", b.backend},
-                      {"dtype", b.dtype},
-                      {"geometry", geometry_of(b)},
-                      {"samples", b.options.samples},
-                      {"seed", b.options.seed},
-                      {"temperature", b.options.temperature},
-                      {"interval", "95 % order statistics of the median"},
-                      {"cold_reads", cold_reads_json(b.cold_reads)},
-                      {"rows", rows}};
+  ordered_json out = head_json("batch", b, geometry_of(b));
+  out["samples"] = b.options.samples;
+  out["seed"] = b.options.seed;
+  out["temperature"] = b.options.temperature;
+  out["interval"] = kMedianInterval;
+  out["cold_reads"] = cold_reads_json(b.cold_reads);
+  out["rows"] = rows;
   if (b.options.table != nullptr) {
     out["played"] = played;
   }
@@ -145,9 +137,8 @@ std::string batch_bench_json(const BatchBench& b) {
 
 std::string batch_bench_text(const BatchBench& b) {
   std::string out =
-      "steps of many requests of " + geometry_of(b) + ", synthetic weights, " + b.dtype + ", on " +
-      b.device + " (" + b.backend + "), temperature " + formatted("%g", b.options.temperature) +
-      ", median of " + std::to_string(b.options.samples) + " [95 % interval], us\n" +
+      head_text("steps of many requests of " + geometry_of(b), b,
+                formatted(", temperature %g", b.options.temperature), "us") +
       "      L  strategy                        B      step  [95 % interval]        tokens/s"
       " over 1   shared  request   bw%  enqueue  accept commit   draft\n";
   for (const BatchBenchRow& row : b.rows) {

@@ -3,6 +3,7 @@
 
 #include "engine/io/formatted.h"
 #include "engine/measure/bench/planner_bench.h"
+#include "engine/measure/bench/report_parts.h"
 
 namespace versieve::engine {
 namespace {
@@ -35,11 +36,6 @@ ordered_json json_of(const SampleSummary& s) {
 
 ordered_json json_of(const std::optional<SampleSummary>& s) {
   return s ? json_of(*s) : ordered_json();
-}
-
-template <class T>
-ordered_json or_null(const std::optional<T>& value) {
-  return value ? ordered_json(*value) : ordered_json();
 }
 
 ordered_json range_json(const ContextBucket& range) {

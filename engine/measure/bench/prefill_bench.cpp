@@ -8,6 +8,7 @@
 #include <random>
 
 #include "engine/io/formatted.h"
+#include "engine/measure/bench/report_parts.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/synthetic.h"
 #include "model/words/error.h"
@@ -144,41 +145,30 @@ std::string prefill_bench_json(const PrefillBench& bench) {
   for (const PrefillRow& row : bench.results) {
     rows.push_back({{"prompt", row.prompt},
                     {"rows", row.rows},
-                    {"time_ms",
-                     {{"median", row.time.median},
-                      {"low", row.time.median_low},
-                      {"high", row.time.median_high},
-                      {"mad", row.time.mad}}},
+                    {"time_ms", summary_json(row.time)},
                     {"tokens_per_second", row.tokens_per_second()},
                     {"linear_flops", row.linear_flops},
                     {"linear_tflops_per_second", row.linear_tflops()}});
   }
-  return ordered_json{{"bench", "prefill"},
-                      {"device", bench.device},
-                      {"backend", bench.backend},
-                      {"dtype", bench.dtype},
-                      {"geometry", bench.options.geometry},
-                      {"attention", bench.options.dense ? "dense" : "nsa"},
-                      {"samples", bench.options.samples},
-                      {"seed", bench.options.seed},
-                      {"measured_utc", bench.options.measured_utc},
-                      {"revision", bench.options.revision},
-                      {"rows", rows}}
-             .dump(1) +
-         "\n";
+  ordered_json out = head_json("prefill", bench, bench.options.geometry);
+  out["attention"] = bench.options.dense ? "dense" : "nsa";
+  out["samples"] = bench.options.samples;
+  out["seed"] = bench.options.seed;
+  out["measured_utc"] = bench.options.measured_utc;
+  out["revision"] = bench.options.revision;
+  out["rows"] = rows;
+  return out.dump(1) + "\n";
 }
 
 std::string prefill_bench_text(const PrefillBench& bench) {
-  std::string out = "prompts of " + bench.options.geometry +
-                    (bench.options.dense ? ", dense" : "") + ", synthetic weights, " + bench.dtype +
-                    ", on " + bench.device + " (" + bench.backend + "), median of " +
-                    std::to_string(bench.options.samples) + " [95 % interval], ms\n" +
-                    " prompt     rows      read  [95 % interval]        tokens/s  Tflop/s\n";
+  std::string out =
+      head_text("prompts of " + bench.options.geometry + (bench.options.dense ? ", dense" : ""),
+                bench, "", "ms") +
+      " prompt     rows      read  [95 % interval]        tokens/s  Tflop/s\n";
   for (const PrefillRow& row : bench.results) {
-    out += formatted("%7lld  %7s %9.1f [%8.1f, %8.1f] %10.0f %8.1f\n",
-                     static_cast<long long>(row.prompt), rows_text(row).c_str(), row.time.median,
-                     row.time.median_low, row.time.median_high, row.tokens_per_second(),
-                     row.linear_tflops());
+    out += formatted("%7lld  %7s %s %10.0f %8.1f\n", static_cast<long long>(row.prompt),
+                     rows_text(row).c_str(), summary_text(row.time).c_str(),
+                     row.tokens_per_second(), row.linear_tflops());
   }
   return out +
          "rows: tokens in one forward; 256, c1: chains of 256 one after the other, each node its "

@@ -1,9 +1,10 @@
 // A SpecAttn bench as JSON and as text.
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "engine/io/formatted.h"
+#include "engine/measure/bench/report_parts.h"
 #include "engine/measure/bench/specattn_bench.h"
 
 namespace versieve::engine {
@@ -36,14 +37,8 @@ std::optional<double> over_dense(const SpecAttnBench& bench, const SpecAttnRow& 
   });
 }
 
-ordered_json json_of(const std::optional<double>& value) {
-  return value ? ordered_json(*value) : ordered_json();
-}
-
 std::string times_text(const std::optional<double>& value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%7.3f", value.value_or(0.0));
-  return value ? text : "      -";
+  return value ? formatted("%7.3f", *value) : "      -";
 }
 
 std::string label(const SpecAttnRow& row) {
@@ -64,25 +59,21 @@ std::string specattn_bench_json(const SpecAttnBench& bench) {
                       {"high", row.step.median_high}}},
                     {"tokens", row.tokens},
                     {"tokens_per_second", row.tokens_per_second()},
-                    {"over_plain", json_of(over_plain(bench, row))},
-                    {"over_dense_speculation", json_of(over_dense(bench, row))},
+                    {"over_plain", or_null(over_plain(bench, row))},
+                    {"over_dense_speculation", or_null(over_dense(bench, row))},
                     {"reads_saved", row.reads_saved}});
   }
   std::vector<std::string> texts;
   for (const std::filesystem::path& text : bench.options.texts) {
     texts.push_back(text.filename().string());
   }
-  return ordered_json({{"bench", "specattn"},
-                       {"device", bench.device},
-                       {"backend", bench.backend},
-                       {"dtype", bench.dtype},
-                       {"geometry", bench.options.geometry},
-                       {"draft", bench.options.draft.filename().string()},
-                       {"texts", texts},
-                       {"layer_map", bench.layer_map},
-                       {"samples", bench.options.samples},
-                       {"rows", rows}})
-      .dump(1);
+  ordered_json out = head_json("specattn", bench, bench.options.geometry);
+  out["draft"] = bench.options.draft.filename().string();
+  out["texts"] = texts;
+  out["layer_map"] = bench.layer_map;
+  out["samples"] = bench.options.samples;
+  out["rows"] = rows;
+  return out.dump(1);
 }
 
 std::string specattn_bench_text(const SpecAttnBench& bench) {
@@ -92,14 +83,11 @@ std::string specattn_bench_text(const SpecAttnBench& bench) {
       "context  strategy                                    step us [     low,     high]"
       " tokens  tokens/s  x plain  x dense  reads saved\n";
   for (const SpecAttnRow& row : bench.rows) {
-    char line[256];
-    std::snprintf(line, sizeof line,
-                  "%7lld  %-40s %9.1f [%8.1f, %8.1f] %6lld %9.1f  %s  %s  %9.1f %%\n",
-                  static_cast<long long>(row.context_len), label(row).c_str(), row.step.median,
-                  row.step.median_low, row.step.median_high, static_cast<long long>(row.tokens),
-                  row.tokens_per_second(), times_text(over_plain(bench, row)).c_str(),
-                  times_text(over_dense(bench, row)).c_str(), 100.0 * row.reads_saved);
-    text += line;
+    text += formatted("%7lld  %-40s %s %6lld %9.1f  %s  %s  %9.1f %%\n",
+                      static_cast<long long>(row.context_len), label(row).c_str(),
+                      summary_text(row.step).c_str(), static_cast<long long>(row.tokens),
+                      row.tokens_per_second(), times_text(over_plain(bench, row)).c_str(),
+                      times_text(over_dense(bench, row)).c_str(), 100.0 * row.reads_saved);
   }
   return text;
 }

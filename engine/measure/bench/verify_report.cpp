@@ -4,20 +4,13 @@
 #include "engine/io/formatted.h"
 #include "engine/measure/bench/cold_reads_report.h"
 #include "engine/measure/bench/peer_report.h"
+#include "engine/measure/bench/report_parts.h"
 #include "engine/measure/bench/verify_bench.h"
 
 namespace versieve::engine {
 namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json summary_json(const profiler::SampleSummary& s) {
-  return {{"median", s.median}, {"low", s.median_low}, {"high", s.median_high}, {"mad", s.mad}};
-}
-
-ordered_json json_of(const std::optional<double>& value) {
-  return value ? ordered_json(*value) : ordered_json();
-}
 
 ordered_json json_of(const VerifyVariant& v) {
   return {{"name", v.name},
@@ -30,7 +23,7 @@ ordered_json json_of(const VerifyVariant& v) {
           {"overlap", v.overlap},
           {"unique_blocks", v.unique_blocks},
           {"floor_bytes", v.floor_bytes},
-          {"floor_us", json_of(v.floor_us)},
+          {"floor_us", or_null(v.floor_us)},
           {"distance_to_floor",
            v.floor_us ? ordered_json(v.time.median / *v.floor_us) : ordered_json()}};
 }
@@ -155,19 +148,15 @@ std::string verify_bench_json(const VerifyBench& b) {
   for (const VerifyCell& cell : b.cells) {
     cells.push_back(json_of(cell));
   }
-  ordered_json out = {{"bench", "verify"},
-                      {"device", b.device},
-                      {"backend", b.backend},
-                      {"dtype", b.dtype},
-                      {"geometry", b.options.geometry},
-                      {"layer", layer_json(bench_layer(b.options))},
-                      {"cache", cache_word(b.options)},
-                      {"samples", b.options.samples},
-                      {"seed", b.options.seed},
-                      {"interval", "95 % order statistics of the median"},
-                      {"cold_reads", cold_reads_json(b.cold_reads)},
-                      {"public_source", recorded_public_path_source()},
-                      {"cells", cells}};
+  ordered_json out = head_json("verify", b, b.options.geometry);
+  out["layer"] = layer_json(bench_layer(b.options));
+  out["cache"] = cache_word(b.options);
+  out["samples"] = b.options.samples;
+  out["seed"] = b.options.seed;
+  out["interval"] = kMedianInterval;
+  out["cold_reads"] = cold_reads_json(b.cold_reads);
+  out["public_source"] = recorded_public_path_source();
+  out["cells"] = cells;
   if (b.peer) {
     out["public_same_run"] = {{"versions", b.peer->versions},
                               {"missing_because", b.peer->missing_because}};

@@ -1,8 +1,8 @@
 // The loss curve of `versieve calibrate` as JSON (the file it writes) and as a table.
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/formatted.h"
 #include "engine/io/schedule_file.h"
 #include "engine/run/calibrate/calibrate_request.h"
 
@@ -27,11 +27,9 @@ nlohmann::ordered_json step_json(const ScheduleStep& step) {
 
 std::string step_line(const ScheduleStep& step, std::size_t number, const char* remark) {
   const std::string layer = step.layer < 0 ? "-" : std::to_string(step.layer);
-  char line[160];
-  std::snprintf(line, sizeof line, "  %4zu  %5s  %-10s  %10.6f  %+10.6f  %+8.3f %%%s\n", number,
-                layer.c_str(), step.schedule.c_str(), step.loss, step.rise,
-                100.0 * (std::exp(step.rise) - 1.0), remark);
-  return line;
+  return formatted("  %4zu  %5s  %-10s  %10.6f  %+10.6f  %+8.3f %%%s\n", number, layer.c_str(),
+                   step.schedule.c_str(), step.loss, step.rise, 100.0 * (std::exp(step.rise) - 1.0),
+                   remark);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/formatted.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/specattn/dense_pair.h"
 #include "engine/run/specattn/similarity.h"
@@ -113,23 +114,18 @@ nlohmann::ordered_json alignment_json(const AlignReport& report) {
 std::string alignment_text(const AlignReport& report) {
   std::string text = "-KL(target layer || draft layer), mean over " +
                      std::to_string(report.positions) + " positions; * is the map's\ntarget layer";
-  char cell[32];
   const std::size_t layers = report.map.draft_layer.size();
   for (std::size_t j = 0; j < layers; ++j) {
-    std::snprintf(cell, sizeof cell, "%9zu ", j);
-    text += cell;
+    text += formatted("%9zu ", j);
   }
   for (std::size_t i = 0; i < report.map.similarity.size(); ++i) {
-    std::snprintf(cell, sizeof cell, "\ndraft %-6zu", i);
-    text += cell;
+    text += formatted("\ndraft %-6zu", i);
     for (std::size_t j = 0; j < layers; ++j) {
       const bool taken = report.map.draft_layer[j] == static_cast<std::int32_t>(i);
-      std::snprintf(cell, sizeof cell, "%9.3f%c", report.map.similarity[i][j], taken ? '*' : ' ');
-      text += cell;
+      text += formatted("%9.3f%c", report.map.similarity[i][j], taken ? '*' : ' ');
     }
   }
-  std::snprintf(cell, sizeof cell, "\nscore %.3f\n", report.map.score);
-  return text + cell;
+  return text + formatted("\nscore %.3f\n", report.map.score);
 }
 
 }  // namespace versieve::engine

@@ -1,8 +1,8 @@
 // The answer of `versieve quality` as JSON and as a table.
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/formatted.h"
 #include "engine/run/specattn/quality.h"
 
 namespace versieve::engine {
@@ -29,19 +29,15 @@ std::string curve_text(const QualityGroup& group) {
   if (group.places.empty()) {
     return {};
   }
-  char part[48];
   std::string text = "  perplexity of the first tokens\n  method        p";
   for (const std::int64_t place : group.places) {
-    std::snprintf(part, sizeof part, " %9lld", static_cast<long long>(place));
-    text += part;
+    text += formatted(" %9lld", static_cast<long long>(place));
   }
   text += "\n";
   for (const QualityRow& row : group.rows) {
-    std::snprintf(part, sizeof part, "  %-9s %5.2f", row.method.c_str(), row.p);
-    text += part;
+    text += formatted("  %-9s %5.2f", row.method.c_str(), row.p);
     for (const double perplexity : row.perplexity) {
-      std::snprintf(part, sizeof part, " %9.4f", perplexity);
-      text += part;
+      text += formatted(" %9.4f", perplexity);
     }
     text += "\n";
   }
@@ -49,13 +45,10 @@ std::string curve_text(const QualityGroup& group) {
 }
 
 std::string row_line(const QualityRow& row, double dense_loss) {
-  char line[192];
-  std::snprintf(line, sizeof line,
-                "  %-9s %5.2f %9.1f %% %8.1f %% %10.4f %+9.2f %% %8.2f %% %8.2f %% %8.2f %%\n",
-                row.method.c_str(), row.p, 100.0 * row.saved, 100.0 * row.saved_sparse,
-                std::exp(row.loss), 100.0 * (std::exp(row.loss - dense_loss) - 1.0),
-                100.0 * row.agreement, 100.0 * row.right, 100.0 * row.answers_right);
-  return line;
+  return formatted("  %-9s %5.2f %9.1f %% %8.1f %% %10.4f %+9.2f %% %8.2f %% %8.2f %% %8.2f %%\n",
+                   row.method.c_str(), row.p, 100.0 * row.saved, 100.0 * row.saved_sparse,
+                   std::exp(row.loss), 100.0 * (std::exp(row.loss - dense_loss) - 1.0),
+                   100.0 * row.agreement, 100.0 * row.right, 100.0 * row.answers_right);
 }
 
 }  // namespace

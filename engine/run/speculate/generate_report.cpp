@@ -1,7 +1,7 @@
 // The report of `versieve generate` as JSON (a stable contract: engine/cli/README.md) and as text.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/formatted.h"
 #include "engine/run/speculate/generate_request.h"
 
 namespace versieve::engine {
@@ -13,9 +13,7 @@ bool chooses_tokens(const Strategy& strategy) {
 }
 
 std::string fixed(double value, int digits) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return buffer;
+  return formatted("%.*f", digits, value);
 }
 
 // Text for JSON: bytes that are not UTF-8 (a cut character, an untrained model) become U+FFFD.
