@@ -365,8 +365,8 @@ TEST_CASE("what is no request is said with its file and line") {
   }
   check_refused(scene.generate(good, "--seed 18446744073709551616"), 2,
                 "fits: from 0 to 18446744073709551615");
-  for (const char* text :
-       {"poisson:-2", "poisson:0", "poisson:", "poisson:inf", "poisson:1x", "uniform:2", "3"}) {
+  for (const char* text : {"poisson:-2", "poisson:0", "poisson:", "poisson:inf", "poisson:1x",
+                           "poisson:1e-300", "poisson:9e-7", "uniform:2", "3"}) {
     check_refused(scene.generate(good, std::string("--arrivals ") + text), 2, "poisson:R");
   }
   check_refused(scene.generate(good, "--prompt-file " + good), 2, "not both");

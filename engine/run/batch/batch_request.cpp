@@ -23,6 +23,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kMostConcurrency = 1024;
+constexpr double kLeastRate = 1e-6;  // requests a second: no wait is longer than a clock can say
 
 void check_request(const BatchRunRequest& request) {
   check_temperature(request.temperature);
@@ -308,9 +309,10 @@ double arrival_rate(const std::string& text) {
   const std::string number = text.starts_with(kPoisson) ? text.substr(8) : std::string();
   const double rate = std::strtod(number.c_str(), &end);
   const bool plain = number.find_first_not_of("0123456789.eE+-") == std::string::npos;
-  if (number.empty() || !plain || *end != '\0' || !std::isfinite(rate) || rate <= 0.0) {
-    throw Error(ExitCode::kUsage,
-                "arrivals are poisson:R with R requests a second above 0, not '" + text + "'");
+  if (number.empty() || !plain || *end != '\0' || !std::isfinite(rate) || rate < kLeastRate) {
+    throw Error(
+        ExitCode::kUsage,
+        "arrivals are poisson:R with R requests a second, at least 1e-6, not '" + text + "'");
   }
   return rate;
 }
