@@ -62,6 +62,10 @@ class Chains {
     if (static_cast<double>(c_.draft_tokens.value_or(0)) > slack * most) {
       refuse("counts more draft tokens than drafts times positions");
     }
+    if (c_.draft_tokens && sum > slack * static_cast<double>(*c_.draft_tokens)) {
+      refuse("counts " + std::to_string(sum_of(c_.accepted)) + " accepted tokens of " +
+             std::to_string(*c_.draft_tokens) + " draft tokens");
+    }
   }
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(ExitCode::kBadInput, source_ + ": " + what);

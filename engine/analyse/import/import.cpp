@@ -241,6 +241,27 @@ void check_not_empty(const std::string& file, const ImportedPoints& read) {
   throw Error(ExitCode::kBadInput, sentence);
 }
 
+// What was stated was drafted: other drafts are parts of it, all that the source knows of some.
+void check_has_stated(const std::string& file, const DraftChoice& stated,
+                      const ImportedPoints& read) {
+  bool is_there = false;
+  for (const PointMeasurement& point : read.points) {
+    const DraftChoice draft = Strategy::parse(point.key.strategy).draft;
+    const bool is_part =
+        draft.depth <= stated.depth && draft.width <= stated.width && draft.nodes < stated.nodes;
+    if (!(draft == stated) && !is_part) {
+      throw Error(ExitCode::kBadInput, file + ": says that " + tree_text(draft) +
+                                           " was drafted, and --draft " + tree_text(stated) +
+                                           ": leave it out");
+    }
+    is_there = is_there || draft == stated;
+  }
+  if (!is_there) {
+    throw Error(ExitCode::kBadInput, file + ": holds no draft " + tree_text(stated) +
+                                         ", which --draft says: leave it out");
+  }
+}
+
 }  // namespace
 
 ImportedRun read_import(const ImportRequest& request) {
@@ -264,6 +285,9 @@ ImportedRun read_import(const ImportRequest& request) {
                                      .steps = request.steps});
   join_same_keys(read.points);
   check_not_empty(request.file.string(), read);
+  if (draft && draft->speculates()) {
+    check_has_stated(request.file.string(), *draft, read);
+  }
   ImportedRun out{.record = record_of(request, source_of(request, format, text, before), read),
                   .points = std::move(read.points),
                   .rows_taken = read.rows_taken,

@@ -72,6 +72,19 @@ Strategy strategy_of(const LinePlace& place, AttentionMethod attention, const Dr
   }
 }
 
+std::string tree_text(const DraftChoice& draft) {
+  return "d" + std::to_string(draft.depth) + "k" + std::to_string(draft.width) + "n" +
+         std::to_string(draft.nodes);
+}
+
+void check_stated(const LinePlace& place, const std::optional<DraftChoice>& stated,
+                  const DraftChoice& said) {
+  if (stated && !(*stated == said)) {
+    place.refuse("says that " + tree_text(said) + " was drafted" + ", and --draft says " +
+                 tree_text(*stated) + ": leave it out");
+  }
+}
+
 std::int64_t most_emitted(const DraftChoice& draft) {
   return draft.levels() + 1;
 }

@@ -60,6 +60,11 @@ ImportedPoints read_sequoia_vector(const ImportText& input);       // sequoia
 Strategy imported_strategy(AttentionMethod attention, const DraftChoice& draft);
 // The same; refuses the place where no strategy can have that tree.
 Strategy strategy_of(const LinePlace& place, AttentionMethod attention, const DraftChoice& draft);
+// "d5k1n6".
+std::string tree_text(const DraftChoice& draft);
+// Refuses the place whose source says that something else was drafted than was stated.
+void check_stated(const LinePlace& place, const std::optional<DraftChoice>& stated,
+                  const DraftChoice& said);
 // The most tokens that one step of this tree can emit, bonus counted.
 std::int64_t most_emitted(const DraftChoice& draft);
 // Refuses a length (bonus counted) above that, by more than what servers miscount.

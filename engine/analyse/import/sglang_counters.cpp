@@ -56,6 +56,9 @@ class Page {
   // What was counted since `before`.
   double counted(const char* metric, const Page* before) const {
     double sum = 0.0;
+    if (before != nullptr) {
+      check_kept(metric, *before);
+    }
     for (const auto& [series, value] : series_) {
       if (series.first != metric) {
         continue;
@@ -63,10 +66,7 @@ class Page {
       const auto earlier = before == nullptr ? series_.end() : before->series_.find(series);
       const bool was_there = before != nullptr && earlier != before->series_.end();
       if (was_there && earlier->second > value) {
-        throw Error(ExitCode::kBadInput,
-                    file_ + ": the counter sglang:" + metric +
-                        " was reset between the two scrapes: the server was started again, so "
-                        "import each run from scrapes of its own");
+        refuse_reset(metric);
       }
       sum += value - (was_there ? earlier->second : 0.0);
     }
@@ -89,6 +89,20 @@ class Page {
   const std::string& model() const { return model_; }
 
  private:
+  // A series of the earlier scrape that is gone was of a server that is.
+  void check_kept(const char* metric, const Page& before) const {
+    for (const auto& [series, value] : before.series_) {
+      if (series.first == metric && value > 0.0 && series_.count(series) == 0) {
+        refuse_reset(metric);
+      }
+    }
+  }
+  [[noreturn]] void refuse_reset(const char* metric) const {
+    throw Error(ExitCode::kBadInput,
+                file_ + ": the counter sglang:" + metric +
+                    " was reset between the two scrapes: the server was started again, so import "
+                    "each run from scrapes of its own");
+  }
   void take_model(const LinePlace& place, const std::map<std::string, std::string>& labels) {
     const auto name = labels.find("model_name");
     if (name != labels.end() && !model_.empty() && model_ != name->second) {

@@ -19,6 +19,9 @@ namespace {
 constexpr std::int64_t kMaxRequests = 1 << 20;
 constexpr std::int64_t kMaxSetting = 1024;
 constexpr double kMaxTokens = 1e12;
+constexpr const char* kSteps = "speculative_num_steps";
+constexpr const char* kTopk = "speculative_eagle_topk";
+constexpr const char* kTokens = "speculative_num_draft_tokens";
 constexpr const char* kAdapted = "Adaptive spec params updated:";
 constexpr std::int64_t kUsualInterval = 40;  // decode_log_interval: batches a line
 constexpr double kHalfDigit = 0.006;         // of lengths and rates, which have two digits
@@ -108,6 +111,17 @@ class DecodeLog {
     rows_ += 1;
   }
 
+  // The server was started again with another draft, of which what follows is.
+  bool ends_before(const LinePlace& place, const std::string& line) const {
+    const auto differs = [&](const std::optional<std::int64_t>& now, const char* name) {
+      const std::optional<std::int64_t> next = setting(place, line, name);
+      return next && now && *next != *now;
+    };
+    return has_rows() && line.find("Decode batch") == std::string::npos &&
+           (differs(steps_, kSteps) || differs(topk_, kTopk) || differs(tokens_, kTokens));
+  }
+  bool has_rows() const { return rows_ > 0; }
+
   ImportedPoints points(const ImportText& input) {
     if (rows_ == 0) {
       refuse(without_length_ > 0
@@ -115,9 +129,7 @@ class DecodeLog {
                    "it did not speculate; --draft ar takes its times as plain decoding's"
                  : "is a log of an SGLang server that decoded nothing");
     }
-    if (!draft_ && steps_ && topk_) {
-      draft_ = DraftChoice{*steps_, *topk_, *topk_ == 1 ? *steps_ + 1 : tokens_.value_or(0)};
-    }
+    take_draft();
     if (!draft_) {
       refuse(
           "is a log of an SGLang server without the line of its arguments, so what was drafted is "
@@ -138,6 +150,10 @@ class DecodeLog {
     }
     if (idle_ > 0) {
       out.left_out["lines of an idle server"] = idle_;
+    }
+    if (without_length_ > 0) {
+      out.left_out["lines without an accept len, of a server that did not speculate"] =
+          without_length_;
     }
     if (adaptive_) {
       out.left_out["times of drafts whose length no line says"] = rows_;
@@ -161,14 +177,26 @@ class DecodeLog {
   // Of the line that prints the server's arguments.
   void take_settings(const LinePlace& place, const std::string& line) {
     const auto keep = [&](std::optional<std::int64_t>& to, const char* name) {
-      to = to ? to : setting(place, line, name);
+      const std::optional<std::int64_t> value = setting(place, line, name);
+      to = value && rows_ == 0 ? value : to;
     };
-    keep(steps_, "speculative_num_steps");
-    keep(topk_, "speculative_eagle_topk");
-    keep(tokens_, "speculative_num_draft_tokens");
+    keep(steps_, kSteps);
+    keep(topk_, kTopk);
+    keep(tokens_, kTokens);
     keep(interval_, "decode_log_interval");
     adaptive_ = adaptive_ || line.find("speculative_adaptive=True") != std::string::npos ||
                 line.find(kAdapted) != std::string::npos;
+  }
+  // What was stated, else what the arguments say.
+  void take_draft() {
+    if (plain_ || !steps_ || !topk_) {
+      return;
+    }
+    const DraftChoice said{*steps_, *topk_, *topk_ == 1 ? *steps_ + 1 : tokens_.value_or(0)};
+    if (said.nodes > 0 && !adaptive_) {
+      check_stated({.file = file_, .line = first_}, draft_, said);
+    }
+    draft_ = draft_ ? draft_ : said;
   }
   void take_rate(const LinePlace& place, const std::string& line, double tokens) {
     if (const std::optional<std::string> rate = value_after(line, "accept rate:")) {
@@ -291,11 +319,21 @@ class DecodeLog {
 }  // namespace
 
 ImportedPoints read_sglang_log(const ImportText& input) {
-  DecodeLog log(input);
-  for_each_marked_line(
-      input.text, input.file, {"Decode batch", "speculative_num_steps=", kAdapted},
-      [&](const LinePlace& place, const std::string& line) { log.take(place, line); });
-  return log.points(input);
+  ImportedPoints out;
+  std::optional<DecodeLog> log(std::in_place, input);
+  for_each_marked_line(input.text, input.file,
+                       {"Decode batch", std::string(kSteps) + "=", kAdapted},
+                       [&](const LinePlace& place, const std::string& line) {
+                         if (log->ends_before(place, line)) {
+                           add_points(out, log->points(input));
+                           log.emplace(input);
+                         }
+                         log->take(place, line);
+                       });
+  if (log->has_rows() || out.points.empty()) {
+    add_points(out, log->points(input));
+  }
+  return out;
 }
 
 }  // namespace versieve::engine

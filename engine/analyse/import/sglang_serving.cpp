@@ -27,27 +27,22 @@ double accepted_length(const JsonRow& row) {
   return number_field(row, "accept_length", kRecord, 1.0, 1e6);
 }
 
-// What was stated, else what the server was started with.
-DraftChoice draft_of(const JsonRow& row, const ImportText& input) {
-  if (input.draft) {
-    return *input.draft;
-  }
+// What the server was started with, where server_info says it.
+std::optional<DraftChoice> started_draft(const JsonRow& row) {
   const auto info = row.object.find("server_info");
   const char* names[] = {"speculative_num_steps", "speculative_eagle_topk",
                          "speculative_num_draft_tokens"};
-  const bool is_stated = info != row.object.end() && info->is_object() &&
-                         std::all_of(std::begin(names), std::end(names),
-                                     [&](const char* name) { return has_number(*info, name); });
-  if (!is_stated) {
-    row.place.refuse(
-        "is a result of bench_serving whose server_info does not say what was drafted: give "
-        "--draft d<steps>k<topk>n<draft tokens>");
+  const bool is_said = info != row.object.end() && info->is_object() &&
+                       std::all_of(std::begin(names), std::end(names),
+                                   [&](const char* name) { return has_number(*info, name); });
+  if (!is_said) {
+    return {};
   }
   const JsonRow server{row.place, *info};
   const std::int64_t steps = count_field(server, names[0], kRecord, 1, kMaxSetting);
   const std::int64_t topk = count_field(server, names[1], kRecord, 1, kMaxSetting);
   const std::int64_t tokens = count_field(server, names[2], kRecord, 1, kMaxSetting);
-  return {steps, topk, topk == 1 ? steps + 1 : tokens};
+  return DraftChoice{steps, topk, topk == 1 ? steps + 1 : tokens};
 }
 
 // Drafts whose length the server chose by load and acceptance.
@@ -55,6 +50,20 @@ bool adapts(const JsonRow& row) {
   const auto info = row.object.find("server_info");
   return info != row.object.end() && info->is_object() &&
          info->value("speculative_adaptive", json()) == json(true);
+}
+
+// What was stated, else what the server was started with.
+DraftChoice draft_of(const JsonRow& row, const ImportText& input) {
+  const std::optional<DraftChoice> started = started_draft(row);
+  if (started && !adapts(row)) {
+    check_stated(row.place, input.draft, *started);
+  }
+  if (!input.draft && !started) {
+    row.place.refuse(
+        "is a result of bench_serving whose server_info does not say what was drafted: give "
+        "--draft d<steps>k<topk>n<draft tokens>");
+  }
+  return input.draft ? *input.draft : *started;
 }
 
 void make_lower_bound(PointMeasurement& point) {

@@ -65,6 +65,17 @@ std::int64_t take_empty(std::vector<std::int64_t>& histogram) {
   return std::exchange(histogram.front(), 0);
 }
 
+// Another version may count otherwise.
+std::string version_remark(const JsonRow& row) {
+  const auto found = row.object.find("schema_version");
+  const std::string version = found != row.object.end() && found->is_string()
+                                  ? found->get<std::string>()
+                                  : std::string("1");
+  return version.starts_with("1.") || version == "1"
+             ? ""
+             : "schema_version is " + shown(version) + ", and what is read here is that of 1.0";
+}
+
 PointMeasurement point_of(const JsonRow& row, const ImportText& input, ImportedPoints& out) {
   if (const auto measured = row.object.find("measured");
       measured != row.object.end() && *measured == json(false)) {
@@ -81,7 +92,11 @@ PointMeasurement point_of(const JsonRow& row, const ImportText& input, ImportedP
     row.place.refuse("counts no step in acceptance_length_histogram");
   }
   const std::int64_t context_len = context_of(input, {});
-  const DraftChoice draft = input.draft.value_or(DraftChoice{positions, 1, positions + 1});
+  const DraftChoice chain{positions, 1, positions + 1};
+  const DraftChoice draft = input.draft.value_or(chain);
+  if (draft.width == 1) {  // of a tree the file does not say its width
+    check_stated(row.place, input.draft, chain);
+  }
   check_length(row.place, "the longest step", draft, static_cast<double>(positions + 1));
   PointMeasurement point =
       imported_acceptance(strategy_of(row.place, input.attention, draft), context_len, acceptance);
@@ -94,10 +109,11 @@ PointMeasurement point_of(const JsonRow& row, const ImportText& input, ImportedP
 
 ImportedPoints read_speculation_profile(const ImportText& input) {
   ImportedPoints out;
-  std::string unread;
+  std::string unread, version;
   for (const JsonRow& row : json_rows(input.text, input.file)) {
     out.points.push_back(point_of(row, input, out));
     out.rows_taken += 1;
+    version = version_remark(row);
     unread = unread_fields(
         row.object,
         {"schema_version", "measured", "num_speculative_tokens", "acceptance_length_histogram",
@@ -111,6 +127,9 @@ ImportedPoints read_speculation_profile(const ImportText& input) {
   out.remarks = {"acceptance lengths count the bonus token, in the file as in the points"};
   if (!out.points.empty() && !out.points.front().reason.empty()) {
     out.remarks.push_back(out.points.front().reason);
+  }
+  if (!version.empty()) {
+    out.remarks.push_back(version);
   }
   if (!unread.empty()) {
     out.remarks.push_back(unread);

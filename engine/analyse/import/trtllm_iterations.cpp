@@ -64,7 +64,8 @@ class Statistics {
     if (accepted > drafted || accepted > requests * levels_ ||
         drafted > requests * (input_.draft->nodes - 1)) {
       row.place.refuse("numDraftTokens and numAcceptedTokens are more than --draft " +
-                       formatted_draft() + " allows " + std::to_string(requests) + " requests");
+                       tree_text(*input_.draft) + " allows " + std::to_string(requests) +
+                       " requests");
     }
     add(requests, drafted, accepted);
   }
@@ -88,11 +89,6 @@ class Statistics {
   }
 
  private:
-  std::string formatted_draft() const {
-    const DraftChoice& d = *input_.draft;
-    return "d" + std::to_string(d.depth) + "k" + std::to_string(d.width) + "n" +
-           std::to_string(d.nodes);
-  }
   void add(std::int64_t requests, std::int64_t drafted, std::int64_t accepted) {
     Iterations& all = groups_[requests];
     all.steps += requests;
@@ -126,7 +122,7 @@ class Statistics {
     if (mean * (1.0 + kTornRead) < static_cast<double>(whole)) {
       out.points.back().reliability = Reliability::kAtLeast;
       out.points.back().reason = "drafts had fewer tokens in the mean than the " +
-                                 std::to_string(whole) + " of " + formatted_draft() +
+                                 std::to_string(whole) + " of " + tree_text(*input_.draft) +
                                  ", and nothing says which were cut short: the length is a lower "
                                  "bound";
       out.remarks = {out.points.back().reason};

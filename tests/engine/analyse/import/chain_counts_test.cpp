@@ -141,3 +141,10 @@ TEST_CASE("counts that contradict themselves are refused") {
   refused({.drafts = 10, .accepted = {5}, .accepted_tokens = 9}, "counts 9 accepted tokens, but 5");
   refused({.drafts = 10, .accepted = {5}, .draft_tokens = 20}, "more draft tokens than drafts");
 }
+
+TEST_CASE("no more tokens are accepted than were drafted") {
+  const ChainCounts counts{.drafts = 1000, .accepted = {740, 520, 370}, .draft_tokens = 1600};
+  const Error error = test::error_of([&] { read(counts); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  CHECK(test::contains(error.what(), "counts 1630 accepted tokens of 1600 draft tokens"));
+}

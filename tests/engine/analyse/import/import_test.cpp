@@ -165,3 +165,46 @@ TEST_CASE("two scrapes are subtracted, and a restart between them is named") {
     CHECK(test::contains(error.what(), "was reset between the two scrapes"));
   }
 }
+
+TEST_CASE("a stated draft that is not what the record holds is refused, whatever the record") {
+  const Files files;
+  const std::string page =
+      "vllm:spec_decode_num_drafts_total 1000\n"
+      "vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"0\"} 600\n"
+      "vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"1\"} 300\n";
+  const std::string profile = R"({"schema_version": "1.0", "num_speculative_tokens": 2,)"
+                              R"("acceptance_length_histogram": {"1": 10, "3": 20}})";
+  const std::string vector = "[0.0, 0.55, 0.25, 0.2]";
+  const auto with = [&](const char* format, const std::string& text, const char* draft) {
+    ImportRequest request = files.request("f", format, text);
+    request.context_len = 4096;
+    request.draft = draft;
+    if (std::string(format) == "sequoia") {
+      request.steps = 100;
+    }
+    return request;
+  };
+  struct Case {
+    const char* format;
+    std::string text;
+    const char* right;
+    const char* said;
+  };
+  for (const Case& c :
+       {Case{"vllm", page, "d2k1n3", "d2k1n3"}, Case{"sglang", kRow, "d3k1n4", "d3k1n4"},
+        Case{"profile", profile, "d2k1n3", "d2k1n3"},
+        Case{"sequoia", vector, "d1k2n3", "d1k2n3"}}) {
+    CAPTURE(c.format);
+    CHECK(!read_import(with(c.format, c.text, c.right)).points.empty());
+    for (const char* wrong : {"d5k1n6", "d1k1n2", "d4k2n8"}) {
+      if (std::string(c.format) == "profile" && wrong[1] == '4') {
+        continue;  // it does not say which tree its tokens were
+      }
+      CAPTURE(wrong);
+      const Error error = test::error_of([&] { read_import(with(c.format, c.text, wrong)); });
+      CHECK(error.code() == ExitCode::kBadInput);
+      CHECK(test::contains(error.what(), wrong));
+      CHECK(test::contains(error.what(), "leave it out"));
+    }
+  }
+}

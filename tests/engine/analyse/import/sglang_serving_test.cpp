@@ -339,3 +339,62 @@ TEST_CASE("a page of SGLang counts the tokens of verified steps of requests that
                         {tree, "does not say what was drafted: give --draft"},
                         {page(1, 1, 1) + page(1, 1, 1), "stands twice with the same labels"}});
 }
+
+TEST_CASE("a log in which a server was started again with another draft is of both") {
+  std::string other = kArguments;
+  other.replace(other.find("num_steps=3"), 11, "num_steps=5");
+  other.replace(other.find("draft_tokens=4"), 14, "draft_tokens=6");
+  const ImportedPoints read =
+      read_sglang_log({.file = "f",
+                       .text = kArguments + decode(1, "2.00") + kArguments + decode(1, "3.00") +
+                               other + decode(1, "4.50") + other,
+                       .context_len = 4096});
+  CHECK(read.rows_taken == 3);
+  REQUIRE(read.points.size() == 4);
+  CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.5));
+  CHECK(read.points[2].key.strategy == "dense/d5k1n6/bfs/c1/F*");
+  CHECK(read.points[2].acceptance->accepted_per_step == Approx(4.5));
+  // Started again before anything was decoded: the newer arguments.
+  CHECK(read_sglang_log(
+            {.file = "f", .text = kArguments + other + decode(1, "4.50"), .context_len = 4096})
+            .points.at(0)
+            .key.strategy == "dense/d5k1n6/bfs/c1/F*");
+}
+
+TEST_CASE("lines of a server that did not speculate are counted beside those that did") {
+  const std::string plain =
+      "Decode batch, #running-req: 4, #token: 8000, gen throughput (token/s): 400.00\n";
+  const ImportedPoints read = read_sglang_log(
+      {.file = "f", .text = kArguments + decode(1, "2.00") + plain + plain, .context_len = 4096});
+  CHECK(read.rows_taken == 1);
+  CHECK(read.left_out ==
+        std::map<std::string, std::int64_t>{
+            {"lines without an accept len, of a server that did not speculate", 2}});
+}
+
+TEST_CASE("a stated draft is the one that the server was started with") {
+  const auto refusal = [](const auto& read, const std::string& text) {
+    return std::string(
+        test::error_of([&] {
+          read({.file = "f", .text = text, .context_len = 4096, .draft = DraftChoice{5, 1, 6}});
+        }).what());
+  };
+  CHECK(test::contains(refusal(read_sglang_log, kArguments + decode(1, "2.00")),
+                       "says that d3k1n4 was drafted, and --draft says d5k1n6: leave it out"));
+  CHECK(test::contains(refusal(read_sglang_serving, run("3.6", "1")),
+                       "says that d5k8n32 was drafted, and --draft says d5k1n6: leave it out"));
+}
+
+TEST_CASE("a series of SGLang's page that is gone was of a server that is") {
+  const std::string page =
+      "sglang:spec_verify_calls_total{rank=\"0\"} 500\nsglang:spec_verify_calls_total{rank=\"1\"} "
+      "500\nsglang:generation_tokens_total 2510\nsglang:num_requests_total 10\n"
+      "sglang:spec_num_steps 3\nsglang:spec_num_draft_tokens 4\n";
+  std::string later = page;
+  later.replace(later.find("rank=\"1\""), 8, "rank=\"2\"");
+  const Error error = test::error_of([&] {
+    read_sglang_counters({.file = "f", .text = later, .before = page, .context_len = 4096});
+  });
+  CHECK(test::contains(error.what(), "spec_verify_calls was reset between the two scrapes"));
+}

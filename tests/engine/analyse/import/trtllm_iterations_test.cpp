@@ -72,6 +72,11 @@ TEST_CASE("a profile of a draft is its histogram") {
        {profile(R"("acceptance_length_histogram": {"5": 1})"), "from 0 to 4"},
        {profile(R"("acceptance_length_histogram": {"1": 0})"), "counts no step"},
        {R"({"marginal_accept_rates": []})", "lacks the field num_speculative_tokens"}});
+  std::string later = profile(R"("acceptance_length_histogram": {"1": 1})");
+  CHECK(test::read_with(read_speculation_profile, later).remarks.size() == 1);
+  later.replace(later.find("1.0"), 3, "2.0");
+  CHECK(test::contains(test::read_with(read_speculation_profile, later).remarks.at(1),
+                       "schema_version is '2.0', and what is read here is that of 1.0"));
 }
 
 // After the fields that build_profile of Model-Optimizer's specdec_bench writes (schema 1.0).
