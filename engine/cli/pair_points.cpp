@@ -27,7 +27,7 @@ std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
                                         const std::vector<PointMeasurement>& acceptance) {
   std::vector<PointMeasurement> out;
   for (const PointMeasurement& m : acceptance) {
-    if (engine::is_of(m, pair) && m.acceptance) {
+    if (engine::is_of(m, pair) && m.acceptance && m.key.temperature == 0.0) {
       out.push_back(m);
     }
   }

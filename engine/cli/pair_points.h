@@ -15,6 +15,7 @@ namespace versieve::cli {
 // are.
 engine::AcceptancePair chosen_pair(const std::string& database, const std::string& wanted,
                                    const std::vector<PointMeasurement>& acceptance);
+// Its acceptance on greedy texts: sampled ones yield other tokens a step.
 std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
                                         const std::vector<PointMeasurement>& acceptance);
 // Timed steps of the model that `wanted` names, else of the pair's own name, else of any; of

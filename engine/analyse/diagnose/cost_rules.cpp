@@ -6,6 +6,7 @@
 #include "engine/analyse/diagnose/rules.h"
 #include "engine/analyse/fit/context_ranges.h"
 #include "engine/analyse/fit/statistics.h"
+#include "engine/analyse/serve/serving_schedule.h"
 #include "engine/io/formatted.h"
 #include "model/cost/crossover.h"
 #include "model/words/request_range.h"
@@ -41,7 +42,7 @@ const PointMeasurement* plain_step(const std::vector<PointMeasurement>& steps,
     if (!s.draft.speculates() && s.attention == own.attention && s.form == own.form &&
         !m.time_ns.empty() && m.key.context_len == beside.key.context_len &&
         m.key.dtype == beside.key.dtype && m.key.launch == beside.key.launch &&
-        requests_at(m) == requests_at(beside)) {
+        m.key.temperature == beside.key.temperature && requests_at(m) == requests_at(beside)) {
       return &m;
     }
   }
@@ -117,6 +118,17 @@ Finding step_cost(const DiagnosisInput& input) {
     return {"step cost", Verdict::kNotJudged,
             "no step of a measured draft was timed beside a plain step of the same context",
             "Import or profile steps with times, plain decoding among them"};
+  }
+  const auto faster = std::find_if(all.begin(), all.end(), [](const Pace& p) {
+    const Strategy strategy = Strategy::parse(p.step->key.strategy);
+    return strategy.precision() == PrecisionClass::kStrict && p.plain_steps < kBelowPlain;
+  });
+  if (faster != all.end()) {
+    return {"step cost", Verdict::kNote,
+            described(*faster) +
+                ", and no step with a draft takes less time than one without: the "
+                "two were not of one machine under one load",
+            "Take the times of both under the same load, and import them again"};
   }
   const auto less = [](const Pace& a, const Pace& b) { return a.gain() < b.gain(); };
   const Pace& worst = *std::min_element(all.begin(), all.end(), less);

@@ -19,10 +19,12 @@ namespace {
 // The end of a schedule's last row: no server runs as many requests at once.
 constexpr std::int64_t kLargestBatch = 8192;
 
-// From `low` to `high` requests the same draft.
+// From `low` to `high` requests the same draft, of which each cell says other figures.
 struct Range {
   std::int64_t low = 1, high = 1;
-  const ServingChoice* choice = nullptr;
+  const ServingChoice* choice = nullptr;  // at the fewest
+  const ServingCell* worst_cell = nullptr;
+  const ServingChoice* worst = nullptr;  // where it loses most likely; of equals at the most
 
   std::int64_t length() const { return choice->draft.levels(); }
 };
@@ -63,10 +65,14 @@ std::vector<Range> joined(const std::vector<const ServingCell*>& cells, bool cha
   std::vector<Range> out;
   for (const ServingCell* cell : cells) {
     const ServingChoice* choice = chains ? &best_chain(*cell) : &cell->best();
-    if (!out.empty() && out.back().choice->draft == choice->draft) {
-      out.back().high = cell->requests_high;
-    } else {
-      out.push_back({cell->requests_low, cell->requests_high, choice});
+    if (out.empty() || !(out.back().choice->draft == choice->draft)) {
+      out.push_back({.low = cell->requests_low, .choice = choice});
+    }
+    Range& range = out.back();
+    range.high = cell->requests_high;
+    if (range.worst == nullptr || choice->loses >= range.worst->loses) {
+      range.worst_cell = cell;
+      range.worst = choice;
     }
   }
   return out;
@@ -100,21 +106,32 @@ std::string lost_trees(const std::vector<const ServingCell*>& cells, const char*
                    most);
 }
 
+std::string place_text(std::int64_t low, std::int64_t high) {
+  return low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high);
+}
+
+std::string figures_text(const ServingChoice& c) {
+  return formatted(
+      "%s%.2f tokens a step [%.2f, %.2f] (%s), breaks even at %.2f [%.2f, %.2f] (%s), loses with p "
+      "= %.2f",
+      c.at_least ? "at least " : "", c.tokens, c.tokens_interval.low, c.tokens_interval.high,
+      name_of(c.token_source), c.break_even, c.break_even_interval.low, c.break_even_interval.high,
+      name_of(c.times), c.loses);
+}
+
+// At the fewest requests and, where that differs, where plain decoding is likeliest to be faster.
 std::string range_line(const Range& range) {
-  const ServingChoice& c = *range.choice;
-  const std::string place = range.low == range.high
-                                ? std::to_string(range.low)
-                                : std::to_string(range.low) + " to " + std::to_string(range.high);
-  if (!c.draft.speculates()) {
-    return yaml_comment(place + " at a time: no draft.");
+  const std::string place = place_text(range.low, range.high) + " at a time: ";
+  if (!range.choice->draft.speculates()) {
+    return yaml_comment(place + "no draft.");
   }
+  const std::string first = figures_text(*range.choice), worst = figures_text(*range.worst);
+  const ServingCell& cell = *range.worst_cell;
   return yaml_comment(
-      place + " at a time: " + draft_text(c.draft) +
-      formatted(", %s%.2f tokens a step [%.2f, %.2f] (%s), breaks even at %.2f [%.2f, %.2f] (%s), "
-                "loses with p = %.2f.",
-                c.at_least ? "at least " : "", c.tokens, c.tokens_interval.low,
-                c.tokens_interval.high, name_of(c.token_source), c.break_even,
-                c.break_even_interval.low, c.break_even_interval.high, name_of(c.times), c.loses));
+      place + draft_text(range.choice->draft) + ", " + first +
+      (worst == first
+           ? "."
+           : "; at " + place_text(cell.requests_low, cell.requests_high) + ": " + worst + "."));
 }
 
 std::string draft_line(const std::string& key, const ServingWish& wish) {

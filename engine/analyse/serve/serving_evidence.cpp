@@ -67,9 +67,10 @@ ServingEvidence serving_evidence(const ServingInput& input) {
       continue;
     }
     const RequestRange range = requests_of(m.key.regime).value_or(RequestRange{});
+    const StepSetting setting{s.attention, s.form, m.key.dtype, m.key.launch, m.key.temperature};
     std::vector<double>& us = out.times[{doubling_end(m.key.context_len, kLeastContext),
                                          doubling_end(range.high, 1)}][s.draft]
-                                  .us;
+                                  .us[setting][m.key.strategy];
     for (const double ns : m.time_ns) {
       us.push_back(1e-3 * ns);
     }

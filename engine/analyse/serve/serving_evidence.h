@@ -2,9 +2,11 @@
 // of whole steps, by doubling ranges of context and of requests.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -30,8 +32,21 @@ struct DraftTokens {
   double mean() const { return sum / steps; }
 };
 
+// What makes one step's time comparable with another's, besides its cell.
+struct StepSetting {
+  AttentionMethod attention = AttentionMethod::kDense;
+  NsaForm form = NsaForm::kFused;
+  Dtype dtype = Dtype::kUnstated;
+  LaunchMode launch = LaunchMode::kUnstated;
+  double temperature = 0.0;
+
+  auto operator<=>(const StepSetting&) const = default;
+};
+
+// Of steps with one draft, us: of each setting by the whole tuple, as orders and groups differ in
+// time and not in tokens.
 struct DraftTimes {
-  std::vector<double> us;
+  std::map<StepSetting, std::map<std::string, std::vector<double>>> us;
 };
 
 // A cell's ends: context, requests.

@@ -7,6 +7,7 @@
 #include "engine/analyse/fit/statistics.h"
 #include "engine/analyse/serve/draft_yields.h"
 #include "engine/analyse/serve/serving_evidence.h"
+#include "engine/analyse/serve/serving_text.h"
 #include "engine/io/formatted.h"
 #include "model/cost/crossover.h"
 #include "model/words/error.h"
@@ -34,6 +35,16 @@ Estimate time_of(const std::vector<double>& us) {
   return {middle, kMedianShare * std::sqrt(square / static_cast<double>(us.size())) / middle};
 }
 
+// Of tuples with one draft the fastest.
+Estimate time_of(const std::map<std::string, std::vector<double>>& tuples) {
+  Estimate out = time_of(tuples.begin()->second);
+  for (const auto& [strategy, us] : tuples) {
+    const Estimate other = time_of(us);
+    out = other.value < out.value ? other : out;
+  }
+  return out;
+}
+
 // Time over plain decoding's by the machine's roofline: rows of weights' products, and a share a
 // drafted level.
 double roofline(const HardwareSpec& hardware, const DraftChoice& draft, std::int64_t requests,
@@ -50,9 +61,13 @@ struct BreakEven {
   StepTimes source = StepTimes::kTimed;
 };
 
+// A step with a draft does all that a plain one does, so that it is worth a token at least.
 BreakEven break_even(const Estimate& ratio, StepTimes source) {
   const double reach = std::exp(kNinety * ratio.error);
-  return {ratio.value, {ratio.value / reach, ratio.value * reach}, source};
+  const auto at_least_one = [](double tokens) { return std::max(1.0, tokens); };
+  return {at_least_one(ratio.value),
+          {at_least_one(ratio.value / reach), at_least_one(ratio.value * reach)},
+          source};
 }
 
 class Builder {
@@ -113,33 +128,60 @@ class Builder {
     return out;
   }
 
-  std::optional<Estimate> timed(const CellEnds& place, const DraftChoice& draft) const {
+  // Null: none was timed there.
+  const DraftTimes* timed(const CellEnds& place, const DraftChoice& draft) const {
     const auto found = all_.times.find(place);
     if (found == all_.times.end()) {
-      return {};
+      return nullptr;
     }
     const auto of = found->second.find(draft);
-    return of == found->second.end() ? std::optional<Estimate>() : time_of(of->second.us);
+    return of == found->second.end() ? nullptr : &of->second;
   }
-  std::optional<Estimate> plain(const CellEnds& place) const {
-    const auto found = all_.times.find(place);
-    if (found == all_.times.end()) {
-      return {};
+  // In the setting in which it is fastest, of those that `beside` was timed in too.
+  std::optional<StepSetting> plain_setting(const CellEnds& place, const DraftTimes* beside) const {
+    const DraftTimes* const plain = timed(place, {});
+    std::optional<StepSetting> out;
+    if (plain == nullptr) {
+      return out;
     }
-    for (const auto& [draft, times] : found->second) {
-      if (!draft.speculates()) {
-        return time_of(times.us);
+    for (const auto& [setting, tuples] : plain->us) {
+      const bool is_shared = beside == nullptr || beside->us.count(setting) != 0;
+      if (is_shared && (!out || time_of(tuples).value < time_of(plain->us.at(*out)).value)) {
+        out = setting;
       }
     }
-    return {};
+    return out;
+  }
+  std::optional<Estimate> plain(const CellEnds& place) const {
+    const std::optional<StepSetting> setting = plain_setting(place, nullptr);
+    return setting ? std::optional(time_of(timed(place, {})->us.at(*setting))) : std::nullopt;
   }
 
   std::optional<Estimate> timed_ratio(const CellEnds& place, const DraftChoice& draft) const {
-    const std::optional<Estimate> own = timed(place, draft), base = plain(place);
-    if (!own || !base) {
+    const DraftTimes* const drafted = timed(place, draft);
+    const std::optional<StepSetting> setting =
+        drafted == nullptr ? std::nullopt : plain_setting(place, drafted);
+    if (!setting) {
       return {};
     }
-    return Estimate{own->value / base->value, std::hypot(own->error, base->error)};
+    const Estimate own = time_of(drafted->us.at(*setting));
+    const Estimate base = time_of(timed(place, {})->us.at(*setting));
+    return Estimate{own.value / base.value, std::hypot(own.error, base.error)};
+  }
+  // Of a draft whose steps took less time than plain decoding's, the first there is; or empty.
+  std::string too_fast() const {
+    for (const auto& [place, times] : all_.times) {
+      for (const auto& [draft, own] : times) {
+        const std::optional<Estimate> ratio =
+            draft.speculates() ? timed_ratio(place, draft) : std::optional<Estimate>();
+        if (ratio && ratio->value < kBelowPlain) {
+          return formatted("%s at up to %lld requests and %lld tokens of context took %.2f",
+                           draft_text(draft).c_str(), static_cast<long long>(place.second),
+                           static_cast<long long>(place.first), ratio->value);
+        }
+      }
+    }
+    return "";
   }
 
   // On the line from plain decoding to the next longer chain that was timed; between them time
@@ -228,16 +270,17 @@ class Builder {
   static ServingChoice choice_of(const DraftChoice& draft, const DraftYield& yield,
                                  const BreakEven& even) {
     const double most = static_cast<double>(draft.levels() + 1);
+    const double tokens = std::min(most, yield.tokens.value);  // servers miscount by a little
     const double reach = std::exp(kNinety * yield.tokens.error);
-    ServingChoice out{.draft = draft,
-                      .tokens = yield.tokens.value,
-                      .tokens_interval = {std::max(1.0, yield.tokens.value / reach),
-                                          std::min(most, yield.tokens.value * reach)},
-                      .break_even = even.value,
-                      .break_even_interval = even.interval,
-                      .token_source = yield.source,
-                      .times = even.source,
-                      .at_least = yield.at_least};
+    ServingChoice out{
+        .draft = draft,
+        .tokens = tokens,
+        .tokens_interval = {std::max(1.0, tokens / reach), std::min(most, tokens * reach)},
+        .break_even = even.value,
+        .break_even_interval = even.interval,
+        .token_source = yield.source,
+        .times = even.source,
+        .at_least = yield.at_least};
     const double even_error = std::log(even.interval.high / even.interval.low) / (2.0 * kNinety);
     const double spread = std::hypot(yield.tokens.error, even_error);
     const double gap = std::log(out.tokens / out.break_even);
@@ -271,6 +314,11 @@ class Builder {
           "assumption), and steps take %.1f times that as a rule, %.1f at most (as 14 timed ones)",
           crossover_rows(*input_.hardware), input_.hardware->name.c_str(), kLevelShare,
           kOverRoofline, kMostOverRoofline));
+    }
+    if (const std::string draft = too_fast(); !draft.empty()) {
+      out.notes.push_back("steps with a draft took less time than steps without one (" + draft +
+                          " of theirs), so the two were not of one machine under one load; such a "
+                          "draft breaks even at one token here, which flatters it");
     }
     if (all_.lossy > 0) {
       out.notes.push_back(

@@ -53,6 +53,10 @@ inline constexpr double kTextShare = 0.081;
 // Of the logarithm of tokens, for each token that a geometric chain is cut by: an assumption.
 inline constexpr double kCutShare = 0.03;
 
+// Of a plain step's time: a step with a draft that takes less was not timed beside it, as it does
+// all that a plain one does (an allowance for noise, not a measurement).
+inline constexpr double kBelowPlain = 0.95;
+
 struct ServingChoice {
   DraftChoice draft;                   // nodes 1: plain decoding
   double tokens = 1.0;                 // a step of a request, bonus counted

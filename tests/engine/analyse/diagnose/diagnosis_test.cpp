@@ -156,6 +156,10 @@ TEST_CASE("a step's cost is held against the tokens that it yields") {
               "step cost");
   CHECK(mixed.verdict == Verdict::kNote);
   CHECK(test::contains(mixed.sentence, "nsa/d3k4n16/bfs/c1/F* at context 4096 takes 4.00"));
+  const Finding faster = with_us(60.0);
+  CHECK(faster.verdict == Verdict::kNote);
+  CHECK(test::contains(faster.sentence, "takes 0.60 plain steps"));
+  CHECK(test::contains(faster.sentence, "not of one machine under one load"));
   // Neither another context's plain step nor another attention's will do.
   for (const PointMeasurement& plain :
        {timed("nsa/ar", 8192, 100.0), timed("dense/ar", 4096, 100.0)}) {

@@ -290,3 +290,95 @@ TEST_CASE("requests at a time are read out of a regime, and other words are none
     CHECK(!requests_of(text));
   }
 }
+
+TEST_CASE("a mean that a server counts a little too high stays within its draft") {
+  ServerEvidence server;
+  server.accept(kChain, 1, 4.02);
+  server.input.hardware = hardware_for_device("NVIDIA H100 80GB HBM3");
+  const ServingSchedule s = server.schedule();
+  const ServingChoice& chain = choice_of(cell_at(s, 1), "d3k1n4");
+  CHECK(chain.tokens == 4.0);
+  CHECK(chain.tokens_interval.high == 4.0);
+  const TempFolder folder;
+  write_file_atomically(folder / "s.json", serving_schedule_json(s));
+  CHECK(read_serving_schedule((folder / "s.json").string()).cells.size() == s.cells.size());
+}
+
+TEST_CASE("a step with a draft that took less time than a plain one is worth a token, and said") {
+  ServerEvidence server;
+  server.accept(kChain, 1, 2.4, {0, 200, 350, 300, 150});
+  server.time(kChain, 1, 6000.0);
+  server.time(kPlain, 1, 10000.0);
+  server.input.hardware = hardware_for_device("NVIDIA H100 80GB HBM3");
+  const ServingSchedule s = server.schedule();
+  for (const ServingCell& cell : s.cells) {
+    for (const ServingChoice& c : cell.choices) {
+      CAPTURE(cell.requests_high, draft_text(c.draft));
+      CHECK(c.break_even >= 1.0);
+      CHECK(c.break_even_interval.low >= 1.0);
+      CHECK(c.break_even_interval.high >= c.break_even);
+    }
+  }
+  CHECK(choice_of(cell_at(s, 1), "d3k1n4").times == StepTimes::kTimed);
+  const std::string text = serving_text(s);
+  CHECK(contains(text,
+                 "note: steps with a draft took less time than steps without one (d3k1n4 at "
+                 "up to 1 requests and 1024 tokens of context took 0.60 of theirs)"));
+  CHECK(!contains(serving_text(timed_server().schedule()), "took less time"));
+}
+
+TEST_CASE("of requests that share a draft the figures of those that lose likeliest stand too") {
+  ServerEvidence server;
+  for (const auto& [requests, drafted] :
+       {std::pair(1, 12.0), std::pair(2, 16.0), std::pair(4, 21.0), std::pair(8, 40.0)}) {
+    server.accept(kChain, requests, 2.4);
+    server.time(kChain, requests, 1000.0 * drafted);
+    server.time(kPlain, requests, 10000.0);
+  }
+  ServingSchedule s = server.schedule();
+  for (ServingCell& cell : s.cells) {  // of this chain alone
+    std::erase_if(cell.choices, [](const ServingChoice& c) { return c.draft.nodes < 4; });
+    cell.choices.push_back({});
+    std::stable_sort(
+        cell.choices.begin(), cell.choices.end(),
+        [](const ServingChoice& a, const ServingChoice& b) { return a.gain() > b.gain(); });
+  }
+  std::string settings = serving_files(s, "vllm", {.draft_model = "/d"}).settings;
+  for (std::size_t at = 0; (at = settings.find("\n#   ", at)) != std::string::npos;) {
+    settings.replace(at, 5, " ");
+  }
+  INFO(settings);
+  CHECK(contains(settings, "# 1 to 4 at a time: d3k1n4, 2.40 tokens a step"));
+  CHECK(contains(settings,
+                 "breaks even at 1.20 [1.19, 1.21] (timed), loses with p = 0.00; at 3 to 4: "));
+  CHECK(contains(settings, "breaks even at 2.10 [2.08, 2.12] (timed), loses with p = 0.00."));
+  CHECK(contains(settings, "# 5 to 8 at a time: no draft."));
+}
+
+TEST_CASE(
+    "steps are held against plain ones that ran alike, and tuples of one draft by the fastest") {
+  const auto timed = [](const char* strategy, LaunchMode launch, double us) {
+    ServerEvidence one;
+    one.time(strategy, 1, us);
+    one.input.steps[0].key.launch = launch;
+    return one.input.steps[0];
+  };
+  constexpr const char* kNsa = "nsa/d3k1n4/bfs/c1/F*";
+  ServerEvidence server;
+  server.accept(kNsa, 1, 2.4);
+  server.input.steps = {timed("nsa/ar", LaunchMode::kGraph, 700.0),
+                        timed("nsa/ar", LaunchMode::kStream, 840.0),
+                        timed("nsa/ar/bfs/c1/F*/form=vanilla", LaunchMode::kStream, 2400.0),
+                        timed("dense/ar", LaunchMode::kGraph, 500.0),
+                        timed(kNsa, LaunchMode::kGraph, 1127.0),
+                        timed("nsa/d3k1n4/bfs/c4e/F*", LaunchMode::kGraph, 1050.0),
+                        timed(kNsa, LaunchMode::kStream, 2000.0)};
+  const ServingSchedule s = server.schedule();
+  const ServingChoice& chain = choice_of(cell_at(s, 1), "d3k1n4");
+  CHECK(chain.break_even == Approx(1.5));
+  CHECK(chain.break_even_interval.high < 1.52);
+  CHECK(chain.times == StepTimes::kTimed);
+  // Plain decoding of another attention alone was timed: nothing to hold it against.
+  server.input.steps.erase(server.input.steps.begin(), server.input.steps.begin() + 3);
+  CHECK_THROWS_AS(server.schedule(), Error);
+}
