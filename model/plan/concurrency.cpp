@@ -63,6 +63,10 @@ Speculation speculation_of(const Evaluation& tuple, const Evaluation& plain) {
   const double of_times =
       std::hypot(log_spread(tuple.latency_interval_us), log_spread(plain.latency_interval_us));
   out.break_even_interval = around(out.break_even, kNinety * of_times);
+  if (tuple.strategy.precision() == PrecisionClass::kStrict) {
+    out.break_even_interval.low =
+        std::min(out.break_even, std::max(1.0, out.break_even_interval.low));
+  }
   const double spread =
       std::hypot(log_spread(compared_interval(tuple)), log_spread(compared_interval(plain)));
   const double gap = std::log(tuple.throughput / plain.throughput);
@@ -82,6 +86,13 @@ double inter_token_ms(const Evaluation& tuple, std::int64_t concurrency) {
 Interval inter_token_interval_ms(const Evaluation& tuple, std::int64_t concurrency) {
   const double ms = 1e3 * static_cast<double>(concurrency);
   return {ms / tuple.throughput_interval.high, ms / tuple.throughput_interval.low};
+}
+
+bool keeps_bounds(const PlanAims& aims, const Evaluation& tuple, std::int64_t concurrency,
+                  std::int64_t tokens) {
+  return (!aims.itl_ms || inter_token_interval_ms(tuple, concurrency).high <= *aims.itl_ms) &&
+         (!aims.ttft_ms ||
+          first_token(*aims.prompts, tuple, concurrency, tokens).interval.high <= *aims.ttft_ms);
 }
 
 std::vector<const PlanTable*> by_concurrency(const PlanTable& table) {

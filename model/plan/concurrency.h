@@ -18,6 +18,7 @@ std::vector<std::int64_t> parse_concurrency(const std::string& text);
 // A tuple's step against plain decoding's of as many requests and contexts.
 struct Speculation {
   double break_even = 1.0;  // tokens a step: its time over a plain one's
+  // 90 %; of class Strict from 1 on, as such a step does all that a plain one does.
   Interval break_even_interval{1.0, 1.0};
   double loses = 0.0;  // probability that plain decoding yields more; 0 of itself
 };
@@ -26,6 +27,10 @@ Speculation speculation_of(const Evaluation& tuple, const Evaluation& plain);
 double request_throughput(const Evaluation& tuple, std::int64_t concurrency);
 double inter_token_ms(const Evaluation& tuple, std::int64_t concurrency);
 Interval inter_token_interval_ms(const Evaluation& tuple, std::int64_t concurrency);
+
+// Do 90 % of such requests see what the aims bound? `tokens` of a prompt.
+bool keeps_bounds(const PlanAims& aims, const Evaluation& tuple, std::int64_t concurrency,
+                  std::int64_t tokens);
 
 // A table and those of more requests at a time that it holds, ascending.
 std::vector<const PlanTable*> by_concurrency(const PlanTable& table);

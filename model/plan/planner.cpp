@@ -272,15 +272,6 @@ class Planner {
   bool may_run(const Strategy& s, const ContextBucket& range) const {
     return !is_limited_by_memory() || prices_.fits(s, range);
   }
-  FirstToken first_token_of(const Evaluation& e, const ContextBucket& range) const {
-    return first_token(*options_.aims.prompts, e, prices_.concurrency(), range.high);
-  }
-  bool keeps_bounds(const Evaluation& e, const ContextBucket& range) const {
-    const PlanAims& aims = options_.aims;
-    return (!aims.itl_ms ||
-            inter_token_interval_ms(e, prices_.concurrency()).high <= *aims.itl_ms) &&
-           (!aims.ttft_ms || first_token_of(e, range).interval.high <= *aims.ttft_ms);
-  }
 
   // Leaves those that memory and the bound between tokens allow, and says of which cells that is
   // none, or plain decoding alone. REQUIRES: best first.
@@ -300,7 +291,9 @@ class Planner {
                     [&](const PlanEntry& e) { return !may_run(e.evaluation.strategy, range); });
     }
     const std::string late = late_text(cell, range);
-    std::erase_if(cell, [&](const PlanEntry& e) { return !keeps_bounds(e.evaluation, range); });
+    std::erase_if(cell, [&](const PlanEntry& e) {
+      return !keeps_bounds(options_.aims, e.evaluation, prices_.concurrency(), range.high);
+    });
     if (cell.empty()) {
       table_.unavailable.push_back({bucket, precision, late});
     }

@@ -91,6 +91,8 @@ TEST_CASE("a plan of several requests holds the plan of one, and more cells of t
       const Speculation s = speculation_of(v, *plain_of(*of, 0));
       CHECK(s.break_even_interval.low <= s.break_even);
       CHECK(s.break_even <= s.break_even_interval.high);
+      CHECK(s.break_even_interval.low >=
+            1.0);  // all are Strict: such a step does a plain one's work
       // It loses as likely as not where it yields what it breaks even at.
       if (v.strategy.draft.speculates()) {
         CHECK((s.loses < 0.5) == (v.expected_accepted > s.break_even));
@@ -267,4 +269,23 @@ TEST_CASE("classes that are left out of a table leave its cells of several reque
   for (const PlanEntry& e : strict.batched[0].entries) {
     CHECK(e.precision == PrecisionClass::kStrict);
   }
+}
+
+TEST_CASE("what is not known of times puts no Strict tuple's break-even below one token") {
+  const auto told = [](const char* strategy, double us) {
+    Evaluation e;
+    e.strategy = Strategy::parse(strategy);
+    e.cost = StepCost{.time_us = us};
+    e.throughput = 1e6 / us;
+    e.latency_interval_us = {us / 3.0, us * 3.0};
+    e.throughput_interval = {e.throughput / 3.0, e.throughput * 3.0};
+    return e;
+  };
+  const Evaluation plain = told("nsa/ar", 100.0);
+  const Speculation strict = speculation_of(told("nsa/d3k1n4/bfs/c1/F*", 150.0), plain);
+  CHECK(strict.break_even_interval.low == 1.0);
+  CHECK(strict.break_even_interval.high > 3.0);
+  // Fewer blocks are read where some are reused: that may take less time.
+  CHECK(speculation_of(told("nsa/d3k1n4/bfs/c1/(FR)*", 150.0), plain).break_even_interval.low <
+        1.0);
 }

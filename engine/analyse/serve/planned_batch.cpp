@@ -22,7 +22,16 @@ struct Row {
   double tokens = 1.0, break_even = 1.0;
 };
 
-Row row_of(const Evaluation& e, const Evaluation& plain, const Row& cell) {
+// What the guard weighs a draft's tokens by: its step's cost over a plain one's, in time or, of a
+// plan for the most tokens a joule, in energy.
+double cost_of(const PlanTable& whole, const Evaluation& e, const Evaluation& plain) {
+  const auto yield = [&whole](const Evaluation& of) {
+    return yield_of(whole.aims.objective, whole.energy, of) / of.expected_accepted;
+  };
+  return yield(plain) / yield(e);
+}
+
+Row row_of(const PlanTable& whole, const Evaluation& e, const Evaluation& plain, const Row& cell) {
   Row row = cell;
   const DraftChoice& draft = e.strategy.draft;
   if (draft.speculates()) {
@@ -30,7 +39,7 @@ Row row_of(const Evaluation& e, const Evaluation& plain, const Row& cell) {
     row.width = draft.width;
     row.nodes = draft.nodes;
     row.tokens = std::clamp(e.expected_accepted, 1.0, static_cast<double>(draft.levels() + 1));
-    row.break_even = speculation_of(e, plain).break_even;
+    row.break_even = cost_of(whole, e, plain);
   }
   return row;
 }
@@ -82,8 +91,8 @@ class PlannedBatch final : public TuplePlan {
  private:
   void add_bucket(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
                   const TupleRefusal& refusal);
-  void add_cell(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
-                const TupleRefusal& refusal);
+  void add_cell(const PlanTable& whole, const PlanTable& table, std::int64_t bucket,
+                PrecisionClass precision, const TupleRefusal& refusal);
   // Of two tuples with one draft the first, which ranks before, stands for both.
   void add(const Evaluation& e, const Row& row, std::size_t cell);
   bool runs(const Strategy& strategy, const TupleRefusal& refusal);
@@ -120,8 +129,8 @@ void PlannedBatch::add(const Evaluation& e, const Row& row, std::size_t cell) {
   }
 }
 
-void PlannedBatch::add_cell(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
-                            const TupleRefusal& refusal) {
+void PlannedBatch::add_cell(const PlanTable& whole, const PlanTable& table, std::int64_t bucket,
+                            PrecisionClass precision, const TupleRefusal& refusal) {
   const Evaluation* const plain = plain_of(table, bucket);
   const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
   if (plain == nullptr || entries.empty()) {
@@ -132,11 +141,11 @@ void PlannedBatch::add_cell(const PlanTable& table, std::int64_t bucket, Precisi
   const std::size_t first = rows_.size();
   for (const PlanEntry* entry : entries) {
     if (runs(entry->evaluation.strategy, refusal)) {
-      add(entry->evaluation, row_of(entry->evaluation, *plain, cell), first);
+      add(entry->evaluation, row_of(whole, entry->evaluation, *plain, cell), first);
     }
   }
   if (runs(plain->strategy, refusal)) {
-    add(*plain, row_of(*plain, *plain, cell), first);
+    add(*plain, row_of(whole, *plain, *plain, cell), first);
   }
 }
 
@@ -144,7 +153,7 @@ void PlannedBatch::add_bucket(const PlanTable& table, std::int64_t bucket, Preci
                               const TupleRefusal& refusal) {
   const std::size_t first = rows_.size();
   for (const PlanTable* of : by_concurrency(table)) {
-    add_cell(*of, bucket, precision, refusal);
+    add_cell(table, *of, bucket, precision, refusal);
   }
   if (rows_.size() > first) {  // the most requests that were planned stand for more
     const std::int64_t most = rows_.back().requests_high;

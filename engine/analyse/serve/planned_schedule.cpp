@@ -22,45 +22,77 @@ ServingChoice choice_of(const Evaluation& e, const Evaluation& plain) {
           .times = StepTimes::kModel};
 }
 
-// Of two tuples with one draft an engine knows no difference: the better one stands for both.
-void add_choice(const Evaluation& e, const Evaluation& plain, ServingCell& cell) {
-  if (e.strategy.drafts_itself || !e.strategy.draft.speculates()) {
-    return;
-  }
-  const ServingChoice choice = choice_of(e, plain);
-  const auto same = std::find_if(cell.choices.begin(), cell.choices.end(),
-                                 [&](const ServingChoice& c) { return c.draft == choice.draft; });
-  if (same == cell.choices.end()) {
-    cell.choices.push_back(choice);
-  } else if (choice.gain() > same->gain()) {
-    *same = choice;
-  }
-}
+// The choices of a cell, of two tuples with one draft the better one: an engine knows no
+// difference.
+class Choices {
+ public:
+  Choices(const PlanTable& whole, const Evaluation& plain) : whole_(whole), plain_(plain) {}
 
-// No choices: nothing of class Strict was planned there.
-ServingCell cell_of(const PlanTable& t, std::int64_t bucket) {
+  void add(const Evaluation& e) {
+    const bool is_draft = e.strategy.draft.speculates() && !e.strategy.drafts_itself;
+    if (is_draft && e.strategy.precision() == PrecisionClass::kStrict) {
+      take({choice_of(e, plain_), yield(e)});
+    }
+  }
+  // The best first by the plan's objective, plain decoding among them.
+  std::vector<ServingChoice> ranked() {
+    take({{.draft = {}, .token_source = TokenSource::kPlanned, .times = StepTimes::kModel},
+          yield(plain_)});
+    std::stable_sort(all_.begin(), all_.end(), [](const Priced& a, const Priced& b) {
+      return a.yield != b.yield ? a.yield > b.yield : a.choice.draft.nodes < b.choice.draft.nodes;
+    });
+    std::vector<ServingChoice> out;
+    for (const Priced& priced : all_) {
+      out.push_back(priced.choice);
+    }
+    return out;
+  }
+
+ private:
+  struct Priced {
+    ServingChoice choice;
+    double yield = 0.0;
+  };
+
+  double yield(const Evaluation& e) const {
+    return yield_of(whole_.aims.objective, whole_.energy, e);
+  }
+  void take(const Priced& priced) {
+    const auto same = std::find_if(all_.begin(), all_.end(), [&](const Priced& known) {
+      return known.choice.draft == priced.choice.draft;
+    });
+    if (same == all_.end()) {
+      all_.push_back(priced);
+    } else if (priced.yield > same->yield) {
+      *same = priced;
+    }
+  }
+
+  const PlanTable& whole_;
+  const Evaluation& plain_;
+  std::vector<Priced> all_;
+};
+
+// No choices: nothing of class Strict was planned there. A baseline keeps the plan's bounds too.
+ServingCell cell_of(const PlanTable& whole, const PlanTable& t, std::int64_t bucket) {
   ServingCell cell;
   const std::vector<const PlanEntry*> entries = entries_of(t, bucket, PrecisionClass::kStrict);
   const Evaluation* const plain = plain_of(t, bucket);
   if (entries.empty() || plain == nullptr) {
     return cell;
   }
+  Choices choices(whole, *plain);
   for (const PlanEntry* e : entries) {
-    if (e->evaluation.strategy.precision() == PrecisionClass::kStrict) {
-      add_choice(e->evaluation, *plain, cell);
-    }
+    choices.add(e->evaluation);
   }
+  const std::int64_t tokens = t.buckets[static_cast<std::size_t>(bucket)].high;
   for (const PlanBaseline& b : t.baselines) {
-    if (b.bucket == bucket && b.role == "chain") {
-      add_choice(b.evaluation, *plain, cell);
+    if (b.bucket == bucket && b.role == "chain" &&
+        keeps_bounds(whole.aims, b.evaluation, t.concurrency, tokens)) {
+      choices.add(b.evaluation);
     }
   }
-  cell.choices.push_back(
-      {.draft = {}, .token_source = TokenSource::kPlanned, .times = StepTimes::kModel});
-  std::stable_sort(
-      cell.choices.begin(), cell.choices.end(), [](const ServingChoice& a, const ServingChoice& b) {
-        return a.gain() != b.gain() ? a.gain() > b.gain() : a.draft.nodes < b.draft.nodes;
-      });
+  cell.choices = choices.ranked();
   return cell;
 }
 
@@ -68,7 +100,7 @@ void add_bucket(const PlanTable& t, std::int64_t bucket, ServingSchedule& out) {
   const ContextBucket& range = t.buckets[static_cast<std::size_t>(bucket)];
   std::int64_t low = 1;
   for (const PlanTable* of : by_concurrency(t)) {
-    ServingCell cell = cell_of(*of, bucket);
+    ServingCell cell = cell_of(t, *of, bucket);
     if (cell.choices.empty()) {
       return;  // more requests have none either
     }
@@ -92,7 +124,9 @@ void add_notes(const PlanTable& t, ServingSchedule& out) {
     out.notes.push_back("evidence of " + sources_text(t));
   }
   if (t.aims.bounds()) {
-    out.notes.push_back("only drafts that keep the plan's bounds on time are in it");
+    out.notes.push_back(
+        "only drafts that keep the plan's bounds on time are in it, and plain decoding where an "
+        "engine takes none of them");
   }
   if (t.aims.objective == Objective::kEnergy) {
     out.notes.push_back("drafts are chosen by tokens a joule");

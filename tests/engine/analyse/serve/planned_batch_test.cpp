@@ -73,3 +73,18 @@ TEST_CASE("tuples that cannot run here are left out and said, and none is no pla
   CHECK(alone->remarks().size() == 1);
   CHECK(chosen(*alone, 10, 1) == chosen(*alone, 10, 30));
 }
+
+TEST_CASE("of a plan for tokens a joule a step's tuple is the one that yields most of them") {
+  PlanTable table = test::tiny_table();
+  for (PlanEntry& e : table.entries) {
+    e.evaluation.cost->dram_bytes = e.evaluation.strategy.text() == kChain ? 1.0 : 5.0;
+  }
+  for (PlanBaseline& b : table.baselines) {
+    b.evaluation.cost->dram_bytes = 1.0;
+  }
+  // As much time each: the first of the table.
+  CHECK(chosen(*planned_batch(table, PrecisionClass::kStrict, {}), 10, 1) == kTree);
+  table.aims.objective = Objective::kEnergy;
+  table.energy = {.points = 9, .joules_per_byte = 1.0};
+  CHECK(chosen(*planned_batch(table, PrecisionClass::kStrict, {}), 10, 1) == kChain);
+}

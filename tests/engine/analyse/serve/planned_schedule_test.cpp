@@ -10,6 +10,7 @@
 #include "model/words/error.h"
 #include "tests/engine/analyse/serve/planned_case.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tiny_table.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -81,4 +82,51 @@ TEST_CASE("requests beyond what memory holds are in no cell") {
   const ServingSchedule schedule = planned_schedule(t);
   CHECK(schedule.cells.size() == 4);
   CHECK(schedule.cells[1].requests_high == 8);
+}
+
+namespace {
+
+// Chains of one bucket and one request: the deeper one yields more a second, the shorter one more
+// a joule and in less time a token; the chain among the baselines the most of all.
+PlanTable chains_by_hand() {
+  PlanTable t = test::tiny_table();
+  t.buckets = {{0, 64}};
+  t.entries.clear();
+  std::erase_if(t.baselines,
+                [](const PlanBaseline& b) { return b.bucket != 0 || b.role != "autoregressive"; });
+  const auto chain = [](const char* strategy, double us, double tokens, double bytes) {
+    Evaluation e = test::told(strategy, us, tokens);
+    e.cost->dram_bytes = bytes;
+    return e;
+  };
+  t.baselines[0].evaluation.cost->dram_bytes = 1.0;
+  t.entries = {{.rank = 1, .evaluation = chain("nsa/d5k1n6/bfs/c1/F*", 100.0, 3.0, 9.0)},
+               {.rank = 2, .evaluation = chain("nsa/d3k1n4/bfs/c1/F*", 100.0, 2.5, 2.0)}};
+  t.baselines.push_back({.bucket = 0,
+                         .role = "chain",
+                         .evaluation = chain("nsa/d7k1n8/bfs/c1/F*", 100.0, 3.5, 20.0)});
+  return t;
+}
+
+std::int64_t first_depth(const PlanTable& t) {
+  return planned_schedule(t).cells.at(0).best().draft.depth;
+}
+
+}  // namespace
+
+TEST_CASE("a planned schedule puts first what the plan's objective does") {
+  PlanTable t = chains_by_hand();
+  CHECK(first_depth(t) == 7);
+  t.aims.objective = Objective::kEnergy;
+  t.energy = {.points = 9, .joules_per_byte = 1.0};
+  CHECK(first_depth(t) == 3);
+  CHECK(planned_schedule(t).cells.at(0).best().break_even == Approx(2.0));  // of time, as it was
+}
+
+TEST_CASE("a baseline that does not keep the plan's bounds is in no schedule") {
+  PlanTable t = chains_by_hand();
+  t.aims.itl_ms = 1.0;  // ten times what any takes
+  CHECK(first_depth(t) == 7);
+  t.baselines.back().evaluation.throughput_interval.low = 900.0;
+  CHECK(first_depth(t) == 5);
 }
