@@ -90,7 +90,8 @@ void check_yaml_name(const std::string& out) {
   }
 }
 
-// Two files of SGLang: its settings name the tiers, which are there before they are.
+// Two files of SGLang: its settings name the tiers, which are there before they are, and are not
+// there where the settings cannot be written.
 Answer export_server(const Options& options, const engine::ServingSchedule& schedule) {
   check_yaml_name(options.out);
   const engine::DeploymentWish wish = wish_of(options);
@@ -108,10 +109,12 @@ Answer export_server(const Options& options, const engine::ServingSchedule& sche
                     {.context = wish.context,
                      .draft_model = wish.draft_model,
                      .tiers_file = std::filesystem::absolute(tiers).string()});
+  engine::AtomicFile settings(options.out);
+  settings.write(files.settings);
   if (!files.tiers.empty()) {
     engine::write_file_atomically(tiers, files.tiers);
   }
-  engine::write_file_atomically(options.out, files.settings);
+  settings.commit();
   const bool is_whole = wish.draft_model != "" || !files.speculates;
   const std::string beside = files.tiers.empty() ? "" : " with " + tiers.string();
   return {.json = {{"out", options.out},

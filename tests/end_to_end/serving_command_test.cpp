@@ -223,3 +223,71 @@ TEST_CASE("a log that speculated is no plain one, and a plain one is only taken 
   CHECK(page.code == 2);
   CHECK(contains(page.err, "times of a server without speculation"));
 }
+
+TEST_CASE("tiers are not left beside settings that could not be written") {
+  const Folder folder;
+  folder.write("spec.log", server_log(2.5, 9.0, 0.5));
+  REQUIRE(folder.run(kImport + "spec.log").code == 0);
+  REQUIRE(folder.run("versieve schedule --db d.db --pair p --out s.json").code == 0);
+  fs::create_directory(folder.path("f.yaml"));
+  const CommandResult run =
+      folder.run("versieve export --table s.json --format sglang --draft-model /d --out f.yaml");
+  CHECK(run.code == 4);
+  CHECK(is_one_sentence(run.err));
+  CHECK(!fs::exists(folder.path("f.tiers.json")));
+}
+
+TEST_CASE("a log of two starts of a server is both drafts of one schedule") {
+  const Folder folder;
+  std::string deeper = server_log(3.5, 9.0, 0.5);
+  const auto replace = [&deeper](const std::string& from, const std::string& to) {
+    deeper.replace(deeper.find(from), from.size(), to);
+  };
+  replace("num_steps=3", "num_steps=5");
+  replace("draft_tokens=4", "draft_tokens=6");
+  for (std::size_t at = 0; (at = deeper.find("accept rate: ", at)) != std::string::npos; ++at) {
+    deeper.replace(at, 21, "accept rate: 0.500000");  // 2.5 of 5
+  }
+  folder.write("both.log", server_log(2.5, 9.0, 0.5) + deeper);
+  const CommandResult imported = folder.run(kImport + "both.log");
+  INFO(imported.out << imported.err);
+  REQUIRE(imported.code == 0);
+  const CommandResult made = folder.run("versieve schedule --db d.db --pair p --out s.json --json");
+  REQUIRE(made.code == 0);
+  const nlohmann::json one = nlohmann::json::parse(made.out).at("cells").at(0);
+  double three = 0.0, five = 0.0;
+  for (const nlohmann::json& choice : one.at("choices")) {
+    three = choice.at("draft") == "d3k1n4" ? choice.at("tokens").get<double>() : three;
+    five = choice.at("draft") == "d5k1n6" ? choice.at("tokens").get<double>() : five;
+  }
+  CHECK(three == Approx(2.5).epsilon(0.02));
+  CHECK(five == Approx(3.5).epsilon(0.02));
+}
+
+TEST_CASE("a measured pair's schedule is of its greedy texts, and of steps that ran alike") {
+  const Folder folder;
+  const std::string database = VERSIEVE_SOURCE_DIR "/db/measured/h100.db";
+  const CommandResult diagnosed = folder.run("versieve diagnose --db " + database);
+  INFO(diagnosed.out << diagnosed.err);
+  REQUIRE(diagnosed.code == 0);
+  // The pair's points at temperatures 0.6 and 1 are none of the 234.
+  CHECK(contains(diagnosed.out, "smollm2-nsa (measured, 234 points"));
+  CHECK(contains(diagnosed.out, "of 234 points are of classes that may change the text"));
+  const CommandResult made =
+      folder.run("versieve schedule --db " + database + " --out s.json --json");
+  REQUIRE(made.code == 0);
+  const nlohmann::json schedule = nlohmann::json::parse(made.out);
+  bool is_there = false;
+  for (const nlohmann::json& cell : schedule.at("cells")) {
+    for (const nlohmann::json& choice : cell.at("choices")) {
+      if (choice.at("draft") == "d5k4n16" && choice.at("times") == "timed") {
+        is_there = true;
+        // 1,108 and 1,169 us beside plain steps of 700 and 686, all recorded.
+        CHECK(choice.at("break_even").get<double>() > 1.55);
+        CHECK(choice.at("break_even").get<double>() < 1.75);
+        CHECK(choice.at("tokens").get<double>() > 4.4);
+      }
+    }
+  }
+  CHECK(is_there);
+}

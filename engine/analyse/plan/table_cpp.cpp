@@ -54,10 +54,11 @@ std::string remarks(const PlanTable& t) {
     out += comment("Evidence: " + sources_text(t) + ".");
   }
   for (const PlanTable* of : by_concurrency(t)) {
+    const std::string requests =
+        t.batched.empty() ? "" : ", " + std::to_string(of->concurrency) + " at a time";
     for (const UnavailableCell& u : of->unavailable) {
-      out +=
-          comment((of->concurrency > 1 ? "Limited is " : "No rows for ") +
-                  name_of(t.buckets[static_cast<std::size_t>(u.bucket)]) + ": " + u.reason + ".");
+      out += comment("Limited is " + name_of(t.buckets[static_cast<std::size_t>(u.bucket)]) +
+                     requests + ": " + u.reason + ".");
     }
   }
   if (!t.batched.empty()) {

@@ -159,6 +159,13 @@ TEST_CASE("the C++ header finds an entry by requests at a time too") {
   CHECK(std::system(line.c_str()) == 0);
 }
 
+TEST_CASE("the C++ header says of how many requests a range is limited") {
+  PlanTable limited = table();
+  limited.batched[0].unavailable.push_back({0, PrecisionClass::kStrict, "no tuple keeps it"});
+  CHECK(plan_table_cpp(limited).find("// Limited is 0-4096, 4 at a time: no tuple keeps it.\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("text says of each number of requests what pays, what fits and what is assumed") {
   const std::string text = plan_table_text(table(), 1);
   for (const char* part : {"   4 at a time  ", "even at ", "loses p ", "ms a token",
@@ -233,8 +240,7 @@ TEST_CASE("prompts that may be of an older engine than the database's points are
   CHECK(warned("", {}).warning.find("neither when") != std::string::npos);
   CHECK(origin_text(nothing) == "NVIDIA H200");
 
-  const std::string old =
-      R"("revision": "0ld0ld0", "measured_utc": "2026-11-20T10:00:00Z",)";
+  const std::string old = R"("revision": "0ld0ld0", "measured_utc": "2026-11-20T10:00:00Z",)";
   const PromptTimes older = warned(old, newest);
   CHECK(origin_text(older) == "NVIDIA H200 (revision 0ld0ld0, 2026-11-20)");
   CHECK(older.warning.find("before the database's newest points (revision abc1234, 2026-11-28)") !=
