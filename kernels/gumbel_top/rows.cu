@@ -10,12 +10,12 @@
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/common/row_slices.h"
 #include "kernels/gumbel_top/perturbed.h"
 #include "kernels/launch.h"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/topk/ranked_element.cuh"
 #include "model/launches/top_logits.h"
-#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {
@@ -140,10 +140,17 @@ void launch_lists(const GumbelRowsParams<T>& p, const LaunchContext& context) {
 
 template <class T>
 void launch_gumbel_rows(const GumbelRowsParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.rows <= 65535, "gumbel_rows on CUDA takes up to 65,535 rows");
-  if (p.rows > 0) {
-    p.perturbed == nullptr ? launch_best(p, context) : launch_lists(p, context);
-  }
+  launch_row_slices(p.rows, [&](std::int64_t first, std::int64_t rows) {
+    GumbelRowsParams<T> slice = p;
+    slice.rows = rows;
+    slice.draw += first;
+    slice.logits += first * p.vocab;
+    slice.position += first;
+    slice.perturbed += p.perturbed == nullptr ? 0 : first * p.vocab;
+    slice.index += first * p.k;
+    slice.log_probability += p.log_probability == nullptr ? 0 : first * p.k;
+    p.perturbed == nullptr ? launch_best(slice, context) : launch_lists(slice, context);
+  });
 }
 
 template void launch_gumbel_rows<float>(const GumbelRowsParams<float>&, const LaunchContext&);

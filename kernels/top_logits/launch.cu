@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/common/launch_range.h"
+#include "kernels/common/row_slices.h"
 #include "kernels/launch.h"
 #include "kernels/top_logits/best_of_row.cuh"
 #include "kernels/top_logits/list_of_row.cuh"
@@ -71,17 +72,9 @@ void launch_long_rows(const TopLogitsParams<T>& p, cudaStream_t stream) {
   }
 }
 
-}  // namespace
-
+// A slice of the rows.
 template <class T>
-void launch_top_logits(const TopLogitsParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.k >= 1 && p.k <= kMaxTopLogits, "top_logits takes k of 1 to 64");
-  VERSIEVE_ASSERT(p.k <= p.vocab, "top_logits cannot list more logits than there are");
-  VERSIEVE_ASSERT(p.vocab <= kMaxVocab, "top_logits on CUDA takes up to 262,144 logits a row");
-  VERSIEVE_ASSERT(p.rows <= 65535, "top_logits on CUDA takes up to 65,535 rows");
-  if (p.rows == 0) {
-    return;
-  }
+void launch_slice(const TopLogitsParams<T>& p, const LaunchContext& context) {
   const LaunchRange range("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, sizeof(T)),
                           context.observer);
   if (p.vocab <= kShortRow) {
@@ -89,6 +82,23 @@ void launch_top_logits(const TopLogitsParams<T>& p, const LaunchContext& context
   } else {
     launch_long_rows(p, context.stream);
   }
+}
+
+}  // namespace
+
+template <class T>
+void launch_top_logits(const TopLogitsParams<T>& p, const LaunchContext& context) {
+  VERSIEVE_ASSERT(p.k >= 1 && p.k <= kMaxTopLogits, "top_logits takes k of 1 to 64");
+  VERSIEVE_ASSERT(p.k <= p.vocab, "top_logits cannot list more logits than there are");
+  VERSIEVE_ASSERT(p.vocab <= kMaxVocab, "top_logits on CUDA takes up to 262,144 logits a row");
+  launch_row_slices(p.rows, [&](std::int64_t first, std::int64_t rows) {
+    TopLogitsParams<T> slice = p;
+    slice.rows = rows;
+    slice.logits += first * p.vocab;
+    slice.index += first * p.k;
+    slice.log_probability += p.log_probability == nullptr ? 0 : first * p.k;
+    launch_slice(slice, context);
+  });
 }
 
 template void launch_top_logits<float>(const TopLogitsParams<float>&, const LaunchContext&);

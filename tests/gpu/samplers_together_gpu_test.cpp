@@ -263,6 +263,8 @@ TEMPLATE_TEST_CASE("rows of several requests are drawn in one launch as alone", 
   check_rows(*ops, 300, 32000, 1, false, 4);
   check_rows(*ops, 6, 151937, 1, true, 5);
   check_rows(*ops, 9, 49152, 8, false, 6);
+  check_rows(*ops, 600, 41, 1, true, 10);    // a block a row, without a cluster
+  check_rows(*ops, 65600, 3, 1, false, 11);  // more than a grid's second side holds
 }
 
 TEST_CASE("samplers of few requests, for the checkers [together_race]", "[race][together_race]") {

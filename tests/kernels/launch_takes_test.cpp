@@ -2,6 +2,7 @@
 // anything runs, so no GPU is needed.
 #include <catch2/catch.hpp>
 
+#include "kernels/common/row_slices.h"
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/prompt.h"
 #include "model/launches/dense_pass.h"
@@ -62,6 +63,18 @@ TEST_CASE("the dense pass takes no more positions than it counts, and no table o
   TreeAttentionParams<Bf16> paged = rectifying_call(4096);
   paged.pages = {.page = table, .count = 64};
   CHECK_FALSE(dense_pass_takes(paged));
+}
+
+TEST_CASE("rows that no grid holds go in slices, each row once and in order") {
+  for (const std::int64_t rows : {0, 1, 65535, 65536, 131070, 131071, 262144}) {
+    std::int64_t next = 0;
+    launch_row_slices(rows, [&](std::int64_t first, std::int64_t count) {
+      CHECK(first == next);
+      CHECK((count >= 1 && count <= 65535));
+      next = first + count;
+    });
+    CHECK(next == rows);
+  }
 }
 
 }  // namespace versieve::kernels
