@@ -171,8 +171,9 @@ QWidget* PlannerPage::make_answer() {
   switches_->hide();  // until there are several requests at once
   switches_->setParent(this);
   lower->addWidget(beside_table_);
-  lower->setStretchFactor(0, 1);
-  lower->setSizes({1000, 340});
+  lower->setStretchFactor(0, 7);  // at 1024 the interval is whole
+  lower->setStretchFactor(1, 3);
+  lower->setSizes({700, 300});
   QSplitter* whole = new QSplitter(Qt::Vertical);
   whole->addWidget(scrolled(*grid_));
   whole->addWidget(lower);

@@ -5,7 +5,9 @@
 #include <QStyleOption>
 #include <QTableView>
 #include <algorithm>
+#include <cmath>
 
+#include "gui/views/contrast.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -29,12 +31,17 @@ bool has(const QStyleOption& option, QStyle::StateFlag flag) {
   return option.state.testFlag(flag);
 }
 
+// Pale where it cannot be used.
+QColor resting_color(bool is_enabled) {
+  return is_enabled ? theme::colors().edge : theme::colors().line;
+}
+
 // Of what can be pressed or typed into: thicker where keys go.
 QPen edge_of(const QStyleOption& option) {
   const bool has_focus = has(option, QStyle::State_HasFocus);
   const bool is_meant = has_focus || has(option, QStyle::State_MouseOver);
   const bool is_enabled = has(option, QStyle::State_Enabled);
-  return {is_enabled && is_meant ? theme::colors().accent : theme::colors().line,
+  return {is_enabled && is_meant ? theme::colors().accent : resting_color(is_enabled),
           has_focus ? kFocusEdge : kEdge};
 }
 
@@ -104,8 +111,9 @@ void draw_arrow(QPainter& painter, const QRect& rect, Qt::ArrowType to, bool is_
 
 // The ring of views/focus_ring.h shows where keys go.
 QPen resting_edge(const QStyleOption& option) {
-  const bool is_meant = has(option, QStyle::State_Enabled) && has(option, QStyle::State_MouseOver);
-  return {is_meant ? theme::colors().accent : theme::colors().line, kEdge};
+  const bool is_enabled = has(option, QStyle::State_Enabled);
+  const bool is_meant = is_enabled && has(option, QStyle::State_MouseOver);
+  return {is_meant ? theme::colors().accent : resting_color(is_enabled), kEdge};
 }
 
 void draw_choice(const QStyle& style, const QStyleOptionComboBox& box, QPainter& painter,
@@ -141,8 +149,8 @@ void draw_slider(const QStyle& style, const QStyleOptionSlider& slider, QPainter
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setPen(Qt::NoPen);
-  painter.setBrush(c.line);
-  painter.drawRoundedRect(groove, kGroove / 2, kGroove / 2);
+  painter.setBrush(resting_color(is_enabled));
+  painter.drawRect(groove.adjusted(0, kGroove / 4, 0, -kGroove / 4));
   painter.setBrush(is_enabled ? c.accent : c.faint);
   QRectF before = groove;
   before.setRight(knob.x());
@@ -160,7 +168,7 @@ void draw_scroll_bar(const QStyle& style, const QStyleOptionSlider& bar, QPainte
     return style.subControlRect(QStyle::CC_ScrollBar, &bar, of, widget);
   };
   const bool is_flat = bar.orientation == Qt::Horizontal;
-  const QColor grip = theme::category(theme::kCategoryCount);  // grey
+  const QColor grip = theme::colors().edge;
   painter.fillRect(bar.rect, theme::colors().page);
   draw_arrow(painter, part(QStyle::SC_ScrollBarSubLine), is_flat ? Qt::LeftArrow : Qt::UpArrow,
              bar.sliderValue > bar.minimum);
@@ -168,6 +176,39 @@ void draw_scroll_bar(const QStyle& style, const QStyleOptionSlider& bar, QPainte
              bar.sliderValue < bar.maximum);
   const QMargins aside = is_flat ? QMargins(1, 4, 1, 4) : QMargins(4, 1, 4, 1);
   draw_box(painter, part(QStyle::SC_ScrollBarSlider).marginsRemoved(aside), grip, grip);
+}
+
+// The text stands out on what is done as on what is not. Where nothing says how much there is
+// Fusion shows that something goes on.
+bool draw_progress(QStyle::ControlElement element, const QStyleOptionProgressBar& bar,
+                   QPainter& painter) {
+  const theme::Colors& c = theme::colors();
+  const double all = static_cast<double>(bar.maximum) - bar.minimum;
+  if (element == QStyle::CE_ProgressBarGroove) {
+    draw_box(painter, bar.rect, c.edge, c.panel);
+    return true;
+  }
+  if (all <= 0.0) {
+    return element == QStyle::CE_ProgressBarLabel;
+  }
+  QRect done = bar.rect;
+  done.setWidth(
+      static_cast<int>(std::lround(bar.rect.width() * (bar.progress - bar.minimum) / all)));
+  if (element == QStyle::CE_ProgressBarContents) {
+    draw_box(painter, done, c.accent, c.accent);
+    return true;
+  }
+  if (element != QStyle::CE_ProgressBarLabel) {
+    return false;
+  }
+  for (const bool is_done : {true, false}) {
+    painter.save();
+    painter.setClipRect(is_done ? done : bar.rect.adjusted(done.width(), 0, 0, 0));
+    painter.setPen(is_done ? theme::ink_on(c.accent) : c.ink);
+    painter.drawText(bar.rect, Qt::AlignCenter, bar.text);
+    painter.restore();
+  }
+  return true;
 }
 
 void draw_header_ground(QPainter& painter, const QRect& rect) {
@@ -263,6 +304,14 @@ void FlatStyle::drawComplexControl(ComplexControl control, const QStyleOptionCom
 void FlatStyle::drawControl(ControlElement element, const QStyleOption* option, QPainter* painter,
                             const QWidget* widget) const {
   if (element == CE_Splitter) {
+    return;
+  }
+  if (const auto* bar = qstyleoption_cast<const QStyleOptionProgressBar*>(option)) {
+    if (!draw_progress(element, *bar, *painter)) {
+      QStyleOptionProgressBar goes_on = *bar;
+      goes_on.palette.setColor(QPalette::Highlight, theme::colors().accent);
+      QProxyStyle::drawControl(element, &goes_on, painter, widget);
+    }
     return;
   }
   if (element == CE_HeaderSection || element == CE_HeaderEmptyArea) {

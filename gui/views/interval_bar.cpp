@@ -8,7 +8,7 @@
 namespace versieve::gui {
 namespace {
 
-constexpr int kBarWidth = 100;
+constexpr int kBarWidth = 76;
 constexpr int kGap = 8;
 constexpr double kHalfHeight = 3.0;
 

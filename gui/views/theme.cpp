@@ -19,6 +19,7 @@ const Colors kLight = {.page = {0xfa, 0xfa, 0xf8},
                        .panel = {0xff, 0xff, 0xff},
                        .line = {0xd9, 0xd9, 0xd4},
                        .grid = {0xec, 0xec, 0xe8},
+                       .edge = {0x8a, 0x90, 0x97},
                        .ink = {0x1d, 0x22, 0x29},
                        .quiet_ink = {0x62, 0x69, 0x72},
                        .faint = {0xc9, 0xcc, 0xcf},
@@ -31,6 +32,7 @@ const Colors kDark = {.page = {0x17, 0x19, 0x1d},
                       .panel = {0x1f, 0x22, 0x27},
                       .line = {0x3c, 0x41, 0x48},
                       .grid = {0x2c, 0x30, 0x36},
+                      .edge = {0x70, 0x76, 0x7e},
                       .ink = {0xe6, 0xe8, 0xea},
                       .quiet_ink = {0xa0, 0xa8, 0xb1},
                       .faint = {0x48, 0x4e, 0x56},
@@ -43,6 +45,7 @@ const Colors kHighLight = {.page = {0xff, 0xff, 0xff},
                            .panel = {0xff, 0xff, 0xff},
                            .line = {0x59, 0x59, 0x59},
                            .grid = {0xb8, 0xb8, 0xb8},
+                           .edge = {0x59, 0x59, 0x59},
                            .ink = {0x00, 0x00, 0x00},
                            .quiet_ink = {0x33, 0x33, 0x33},
                            .faint = {0x94, 0x94, 0x94},
@@ -55,6 +58,7 @@ const Colors kHighDark = {.page = {0x00, 0x00, 0x00},
                           .panel = {0x00, 0x00, 0x00},
                           .line = {0xa6, 0xa6, 0xa6},
                           .grid = {0x4d, 0x4d, 0x4d},
+                          .edge = {0xa6, 0xa6, 0xa6},
                           .ink = {0xff, 0xff, 0xff},
                           .quiet_ink = {0xd6, 0xd6, 0xd6},
                           .faint = {0x6e, 0x6e, 0x6e},
@@ -182,8 +186,8 @@ QString rich_text_sheet() {
   return colored(".quiet { color: @quiet; } a { color: @accent; }", colors());
 }
 
-// Of no colour but the palette's and one that lies over any: laying its tables out anew takes longer
-// than a change of colours may.
+// Of no colour but the palette's and one that lies over any: laying its tables out anew takes
+// longer than a change of colours may.
 QString report_sheet() {
   return "table { border-collapse: collapse; } h1 { font-size: 20px; } h2 { font-size: 16px; } "
          ".bad { font-weight: 700; text-decoration: underline; }"

@@ -14,6 +14,7 @@ enum class Shade { kLight, kDark };
 
 struct Colors {
   QColor page, panel, line, grid;
+  QColor edge;  // of what can be pressed, typed into or dragged
   QColor ink, quiet_ink;
   QColor faint;  // points that the filter leaves out
   QColor accent, accent_tint;

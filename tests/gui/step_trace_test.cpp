@@ -40,7 +40,8 @@ class StepTraceTest : public QObject {
   const TracedLaunches& second() { return *view().second_trace; }
 
   int step_of(const char* strategy, std::int64_t context_len, const char* model) {
-    const Snapshot& snapshot = *window_->document().snapshot();
+    const SnapshotPtr held = window_->document().snapshot();
+    const Snapshot& snapshot = *held;
     for (const int point : page().reader().steps()) {
       const db::PointOverview& p = snapshot.overview.points[static_cast<std::size_t>(point)];
       if (snapshot.word(p.strategy) == strategy && p.context_len == context_len &&
@@ -399,6 +400,14 @@ class StepTraceTest : public QObject {
     QCOMPARE(window_->width(), 1024);
     QCOMPARE(window_->height(), 768);
     QVERIFY(trace().height() >= trace().minimumSizeHint().height());
+    // What is chosen stands in one line, the tick beside the last choice: it was alone in a second.
+    const auto middle = [this](const QWidget& widget) {
+      return widget.mapTo(&page(), widget.rect().center()).y();
+    };
+    const QWidget& tick = page().tracedOnly();
+    QVERIFY(std::abs(middle(tick) - middle(page().first())) <= 3);
+    QVERIFY(tick.width() >= tick.sizeHint().width());
+    QVERIFY(page().first().width() > 200 && page().first().width() == page().second().width());
   }
 };
 

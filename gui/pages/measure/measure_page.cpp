@@ -67,6 +67,7 @@ MeasurePage::MeasurePage(Document& document, QWidget* parent)
   told_->setWordWrap(true);
   bar_->setObjectName("measureBar");
   bar_->setAccessibleName(tr("How far the job is"));
+  bar_->setFormat(tr("%p %"));
   said_->setObjectName("measureSaid");
   said_->setAccessibleName(tr("What the job says"));
   said_->setReadOnly(true);

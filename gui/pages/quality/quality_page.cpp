@@ -95,8 +95,9 @@ QWidget* QualityPage::make_answer() {
   QSplitter* lower = new QSplitter(Qt::Horizontal);
   lower->addWidget(table_);
   lower->addWidget(told);
-  lower->setStretchFactor(0, 1);
-  lower->setSizes({900, 330});
+  lower->setStretchFactor(0, 7);  // at 1024 the interval is whole
+  lower->setStretchFactor(1, 3);
+  lower->setSizes({700, 300});
   QSplitter* whole = new QSplitter(Qt::Vertical);
   whole->addWidget(plot_);
   whole->addWidget(lower);

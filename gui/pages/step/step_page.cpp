@@ -22,8 +22,8 @@ namespace versieve::gui {
 namespace {
 
 constexpr int kSaidLines = 2;
-constexpr int kChars = 25, kManyChars = 36;  // of a choice, in a narrow window and a wide one
-constexpr int kWide = 1200;
+constexpr int kChars = 16;  // of a choice, where there is room for no more
+constexpr int kMostPixels = 420;
 // Of hundreds of thousands of steps the others are chosen where points are selected.
 constexpr int kMostListed = 1000;
 
@@ -75,6 +75,7 @@ StepPage::StepPage(Document& document, QWidget* parent)
   for (QComboBox* box : {first_, second_}) {
     box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
     box->setMinimumContentsLength(kChars);
+    box->setMaximumWidth(kMostPixels);
     connect(box, &QComboBox::currentIndexChanged, this, &StepPage::ask);
   }
   QWidget* row = new QWidget;
@@ -109,10 +110,23 @@ StepPage::StepPage(Document& document, QWidget* parent)
 }
 
 void StepPage::resizeEvent(QResizeEvent* event) {
-  for (QComboBox* box : {first_, second_}) {
-    box->setMinimumContentsLength(width() < kWide ? kChars : kManyChars);
-  }
+  share_line();
   QWidget::resizeEvent(event);
+}
+
+// The two steps have what the others leave of one line.
+void StepPage::share_line() {
+  const QLayout* row = first_->parentWidget()->parentWidget()->layout();
+  const QMargins aside = layout()->contentsMargins();
+  int room = width() - aside.left() - aside.right() - row->sizeHint().width();
+  int least = 0;
+  for (const QComboBox* box : {first_, second_}) {
+    room += std::max(box->sizeHint().width(), box->minimumWidth());
+    least = std::max(least, box->minimumSizeHint().width());
+  }
+  for (QComboBox* box : {first_, second_}) {
+    box->setMinimumWidth(std::clamp(room / 2, least, kMostPixels));
+  }
 }
 
 QTabWidget* StepPage::make_parts() {
@@ -215,6 +229,9 @@ void StepPage::follow(int point) {
 }
 
 void StepPage::ask() {
+  for (QComboBox* box : {first_, second_}) {
+    box->setToolTip(box->currentText());  // which may be wider than the choice
+  }
   if (first_->currentIndex() >= 0) {
     reader_->show(first_->currentData().toInt(), second_->currentData().toInt());
   }
@@ -280,6 +297,7 @@ void StepPage::list_alignments() {
     aligned_->setCurrentIndex(std::max(0, aligned_->findData(kept)));
   }
   aligned_->setEnabled(is_pair);  // one step alone is at its start
+  share_line();
   trace_->align(aligned_->currentData().toString());
 }
 

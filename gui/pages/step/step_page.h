@@ -48,6 +48,7 @@ class StepPage : public QWidget {
 
  private:
   QWidget* make_answer();
+  void share_line();
   QTabWidget* make_parts();
   void list_steps(const QVariant& first, const QVariant& second);
   void add_step(QComboBox& box, int point);
