@@ -1,8 +1,10 @@
 #include "gui/models/machine_bench.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
+#include "model/plan/concurrency.h"
 #include "model/plan/dense_grid.h"
 #include "model/plan/memory_need.h"
 #include "model/plan/tuple_pricer.h"
@@ -53,14 +55,21 @@ void MachineBench::find_candidates(const std::vector<Situation>& situations) {
   const std::vector<Strategy> leading = leading_in(situations);
   std::vector<bool> is_near(leading.size(), false);
   for (const Situation& situation : situations) {
-    const Rates rate_of = rates_in(situation);
+    const Prices prices = prices_in(situation);
     std::vector<double> rates;
     for (const Strategy& strategy : leading) {
-      rates.push_back(rate_of(strategy));
+      rates.push_back(prices.rate(strategy));
     }
-    const double best = rates.empty() ? 0.0 : *std::max_element(rates.begin(), rates.end());
-    for (std::size_t i = 0; i < rates.size(); ++i) {
-      is_near[i] = is_near[i] || (rates[i] > 0.0 && rates[i] >= kNear * best);
+    double best = 0.0;
+    for (const auto& [rate, i] : ordered(rates, situation.requests)) {
+      if (best > 0.0 && rate < kNear * best) {
+        break;
+      }
+      if (best == 0.0 &&
+          (!isBounded() || keeps_bound(prices.evaluated(leading[i]), situation.requests))) {
+        best = rate;
+      }
+      is_near[i] = is_near[i] || best > 0.0;
     }
   }
   for (std::size_t i = 0; i < leading.size(); ++i) {
@@ -71,58 +80,93 @@ void MachineBench::find_candidates(const std::vector<Situation>& situations) {
   }
 }
 
-Winner MachineBench::winner_among(const std::vector<int>& candidates,
-                                  const Situation& situation) const {
-  const Rates rate_of = rates_in(situation);
-  Winner best;
-  for (const int i : candidates) {
-    if (i < 0) {
-      continue;
-    }
-    const double rate = rate_of(strategies_[static_cast<std::size_t>(i)]);
-    if (rate > best.rate) {
-      best = {i, rate};
+std::vector<std::pair<double, std::size_t>> MachineBench::ordered(const std::vector<double>& rates,
+                                                                  std::int64_t requests) const {
+  const double least =
+      isBounded() ? 1e3 * static_cast<double>(requests) / *plan_.chosen.aims.itl_ms : 0.0;
+  std::vector<std::pair<double, std::size_t>> out;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    if (rates[i] > 0.0 && rates[i] >= least) {
+      out.emplace_back(rates[i], i);
     }
   }
-  return best;
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  return out;
+}
+
+bool MachineBench::keeps_bound(const Evaluation& evaluation, std::int64_t requests) const {
+  return inter_token_interval_ms(evaluation, requests).high <= *plan_.chosen.aims.itl_ms;
+}
+
+Winner MachineBench::winner_among(const std::vector<int>& candidates, const Situation& situation,
+                                  bool is_held) const {
+  const Prices prices = prices_in(situation);
+  std::vector<double> rates;
+  for (const int i : candidates) {
+    rates.push_back(i < 0 ? 0.0 : prices.rate(strategies_[static_cast<std::size_t>(i)]));
+  }
+  for (const auto& [rate, place] : ordered(rates, situation.requests)) {
+    const int candidate = candidates[place];
+    if (is_held || !isBounded() ||
+        keeps_bound(prices.evaluated(strategies_[static_cast<std::size_t>(candidate)]),
+                    situation.requests)) {
+      return {candidate, rate};
+    }
+  }
+  return {};
 }
 
 // What measured steps of many requests say is not a matter of launches alone.
-MachineBench::Rates MachineBench::rates_in(const Situation& situation) const {
+MachineBench::Prices MachineBench::prices_in(const Situation& situation) const {
   if (plan_.isDense()) {
-    return dense_rates_in(situation);
+    return dense_prices_in(situation);
   }
+  const auto with = [&](Pricer pricer, const auto& rate) {
+    const auto shared = std::make_shared<const Pricer>(std::move(pricer));
+    return Prices{[this, &situation, rate, shared](const Strategy& strategy) {
+                    return fits(strategy, situation) ? rate(strategy, *shared) : 0.0;
+                  },
+                  [&situation, shared](const Strategy& strategy) {
+                    std::string note;
+                    return shared->evaluate(strategy, situation.range, note);
+                  }};
+  };
+  const std::int64_t requests = plan_.chosen.requests;  // that intervals are of
   if (situation.requests == 1 || fit_.batch.points == 0) {
     const ContextBucket& range = situation.range;
-    CandidatePrices& prices =
-        prices_.try_emplace({range.low, range.high}, fit_, plan_.target(), plan_.draft, range)
-            .first->second;
-    return [this, &prices, &situation,
-            machine = prices.on(situation.machine, situation.requests)](const Strategy& strategy) {
-      return fits(strategy, situation) ? prices.throughput(strategy, machine) : 0.0;
-    };
+    CandidatePrices& prices = prices_
+                                  .try_emplace({range.low, range.high}, fit_, plan_.target(),
+                                               plan_.draft, range, requests)
+                                  .first->second;
+    return with(prices.on(situation.machine, situation.requests),
+                [&prices](const Strategy& strategy, const Pricer& machine) {
+                  return prices.throughput(strategy, machine);
+                });
   }
-  return [this, &situation,
-          pricer = Pricer(fit_, situation.machine, plan_.target(), plan_.draft, kUsualRequests,
-                          situation.requests)](const Strategy& strategy) {
-    std::string note;
-    return fits(strategy, situation) ? pricer.evaluate(strategy, situation.range, note).throughput
-                                     : 0.0;
-  };
+  return with(
+      Pricer(fit_, situation.machine, plan_.target(), plan_.draft, requests, situation.requests),
+      [&situation](const Strategy& strategy, const Pricer& machine) {
+        std::string note;
+        return machine.evaluate(strategy, situation.range, note).throughput;
+      });
 }
 
-MachineBench::Rates MachineBench::dense_rates_in(const Situation& situation) const {
+MachineBench::Prices MachineBench::dense_prices_in(const Situation& situation) const {
   const ContextBucket& range = situation.range;
   DensePrices& prices =
       dense_prices_.try_emplace({range.low, range.high}, fit_, plan_.target(), dense_, range)
           .first->second;
-  return [&prices,
-          machine = prices.on(situation.machine, situation.requests)](const Strategy& strategy) {
-    // One request is not held to the memory.
-    return machine.concurrency == 1 || prices.fits(strategy, machine)
-               ? prices.throughput(strategy, machine)
-               : 0.0;
-  };
+  const auto machine = std::make_shared<const DensePrices::Machine>(
+      prices.on(situation.machine, situation.requests));
+  return {
+      [&prices, machine](const Strategy& strategy) {
+        // One request is not held to the memory.
+        return machine->concurrency == 1 || prices.fits(strategy, *machine)
+                   ? prices.throughput(strategy, *machine)
+                   : 0.0;
+      },
+      [&prices, machine](const Strategy& strategy) { return prices.evaluate(strategy, *machine); }};
 }
 
 // One request is not held to the memory.
@@ -149,7 +193,7 @@ std::vector<Strategy> MachineBench::leading_in(const std::vector<Situation>& sit
     for (const std::size_t range : ranges()) {
       for (const Strategy& strategy :
            basis.replanner->leading_on(on, fit_.acceptance, plan_.draft, loss, range, requests,
-                                       decided_by_parts() ? kNear : 0.0)) {
+                                       decided_by_parts() && !isBounded() ? kNear : 0.0)) {
         if (is_asked_for(strategy) &&
             std::find(leading.begin(), leading.end(), strategy) == leading.end()) {
           leading.push_back(strategy);

@@ -1,6 +1,7 @@
 // Prices the candidates of a question on one machine after another. Of an NSA target the four
 // classes of its own, by the replanner's parts; of a dense one each class, all tuples that its plan
-// ranks.
+// ranks. The plan's bound between tokens is held to on each; one to the first token is of prompts
+// that one machine read, and joules are of the power of one.
 #pragma once
 
 #include <functional>
@@ -31,16 +32,25 @@ class MachineBench {
 
   // Of equals the candidate that was found first.
   Winner winner_in(const Situation& situation) const { return winner_among(all_, situation); }
-  // REQUIRES: ascending; -1 is none of them.
-  Winner winner_among(const std::vector<int>& candidates, const Situation& situation) const;
+  // REQUIRES: ascending; -1 is none of them. `is_held`: the bound is known to be kept.
+  Winner winner_among(const std::vector<int>& candidates, const Situation& situation,
+                      bool is_held = false) const;
+  bool isBounded() const { return plan_.chosen.aims.itl_ms.has_value(); }
 
  private:
-  using Rates = std::function<double(const Strategy&)>;  // tokens a second; 0: does not fit
-  using Range = std::pair<std::int64_t, std::int64_t>;   // its ends
+  struct Prices {
+    std::function<double(const Strategy&)> rate;           // tokens a second; 0: does not fit
+    std::function<Evaluation(const Strategy&)> evaluated;  // with its intervals
+  };
+  using Range = std::pair<std::int64_t, std::int64_t>;  // its ends
 
   // Outlives neither the bench nor the situation.
-  Rates rates_in(const Situation& situation) const;
-  Rates dense_rates_in(const Situation& situation) const;
+  Prices prices_in(const Situation& situation) const;
+  Prices dense_prices_in(const Situation& situation) const;
+  // The best first; only those that are not known to break the bound by their mean.
+  std::vector<std::pair<double, std::size_t>> ordered(const std::vector<double>& rates,
+                                                      std::int64_t requests) const;
+  bool keeps_bound(const Evaluation& evaluation, std::int64_t requests) const;
   bool fits(const Strategy& strategy, const Situation& situation) const;
   std::vector<Strategy> leading_in(const std::vector<Situation>& situations) const;
   std::vector<Strategy> dense_tuples() const;

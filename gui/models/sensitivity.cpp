@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "gui/models/machine_bench.h"
@@ -68,7 +70,10 @@ void fill_tornado(const MachineBench& bench, Sensitivity& out) {
                            bench.winner_in(high)});
   }
   const auto width = [](const TornadoRow& row) {
-    return std::fabs(std::log(row.high.rate / row.low.rate));
+    const bool is_low = row.low.strategy >= 0, is_high = row.high.strategy >= 0;
+    return is_low && is_high   ? std::fabs(std::log(row.high.rate / row.low.rate))
+           : is_low || is_high ? INFINITY
+                               : 0.0;
   };
   std::stable_sort(out.tornado.begin(), out.tornado.end(),
                    [&](const TornadoRow& a, const TornadoRow& b) { return width(a) > width(b); });
@@ -105,8 +110,11 @@ void fill_map(const MachineBench& bench, Sensitivity& out) {
           around.insert(cell(x, y).strategy);
         }
       }
-      cell(column, row) = bench.winner_among({around.begin(), around.end()},
-                                             placed(in_row, out.question.x, across_at(column)));
+      const Situation in_cell = placed(in_row, out.question.x, across_at(column));
+      // Between corners that differ another one may be the best that keeps the bound.
+      cell(column, row) = bench.isBounded() && around.size() > 1
+                              ? bench.winner_in(in_cell)
+                              : bench.winner_among({around.begin(), around.end()}, in_cell, true);
     }
   }
 }
@@ -172,6 +180,17 @@ void keep_winners(const std::vector<Strategy>& candidates, Sensitivity& out) {
   }
 }
 
+std::string nothing_wins_text(const SensitivityQuestion& question) {
+  const std::string& machine = question.plan->machine.key;
+  const std::string requests = std::to_string(question.requests);
+  const std::optional<double>& bound = question.plan->chosen.aims.itl_ms;
+  char text[64] = "";
+  std::snprintf(text, sizeof text, "%g", bound.value_or(0.0));
+  return bound ? "no strategy of that range keeps " + std::string(text) + " ms between tokens on " +
+                     machine + " with " + requests + " at a time; the bound is the planner's"
+               : requests + " requests of that range do not fit into the memory of " + machine;
+}
+
 }  // namespace
 
 SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
@@ -182,16 +201,16 @@ SensitivityPtr find_sensitivity(const SensitivityQuestion& question) {
   if (bench.strategies().empty()) {
     throw Error(ExitCode::kAnswerNo, "no strategy of that class can be priced in that range");
   }
-  if (bench.winner_in(bench.own()).strategy < 0) {
-    throw Error(ExitCode::kAnswerNo, std::to_string(question.requests) +
-                                         " requests of that range do not fit into the memory of " +
-                                         question.plan->machine.key);
+  const Winner own = bench.winner_in(bench.own());
+  const Winner unturned = bench.winner_in(bench.unturned());
+  if (own.strategy < 0 && unturned.strategy < 0) {
+    throw Error(ExitCode::kAnswerNo, nothing_wins_text(question));
   }
   std::shared_ptr<Sensitivity> out = std::make_shared<Sensitivity>();
   out->question = question;
   out->situation = bench.own();
-  out->own = bench.winner_in(out->situation);
-  out->unturned = bench.winner_in(bench.unturned());
+  out->own = own;
+  out->unturned = unturned;
   fill_tornado(bench, *out);
   fill_map(bench, *out);
   add_borders(bench, true, *out);

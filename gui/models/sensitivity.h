@@ -1,7 +1,8 @@
 // What if the machine were another? Of one context range and class: how tokens a second and the
 // winning strategy follow each knob of the hardware alone, and the winner over two knobs together,
-// with the values at which it changes. Priced by the plan's fit, pair, draft and limit of losses,
-// around the machine that the planner's knobs describe; on a worker, the newest question answered.
+// with the values at which it changes. Priced by the plan's fit, pair, draft, limit of losses and
+// bound between tokens, around the machine that the planner's knobs describe; on a worker, the
+// newest question answered.
 //
 // Candidates lead, or nearly do, at the end of a knob or in a corner of the map; machines of the
 // map then price these alone.
@@ -72,9 +73,10 @@ struct SensitivityQuestion {
   bool isTurned() const { return factors != kUnturned; }
 };
 
-// A machine's best candidate. Of several requests those alone that fit into its memory.
+// A machine's best candidate. Of several requests those alone that fit into its memory, and those
+// alone that keep the plan's bound between tokens.
 struct Winner {
-  int strategy = -1;  // index into Sensitivity::strategies; -1: none fits
+  int strategy = -1;  // index into Sensitivity::strategies; -1: none fits or keeps the bound
   double rate = 0.0;  // tokens a second
 };
 
@@ -102,14 +104,19 @@ struct Sensitivity {
   std::vector<Winner> map;           // [y, x]
   std::vector<WinnerBorder> borders;
 
+  // That ratios are to: where nothing keeps the bound on the turned machine the planner's.
+  double base() const { return own.strategy < 0 ? unturned.rate : own.rate; }
   const Winner& at(int column, int row) const {
     return map[static_cast<std::size_t>(row) * x.size() + static_cast<std::size_t>(column)];
   }
 };
 using SensitivityPtr = std::shared_ptr<const Sensitivity>;
 
-// Throws Error(kAnswerNo) where the class has no strategies in that range.
+// Throws Error(kAnswerNo) where the class has no strategies in that range, or none keeps the bound
+// on the planner's machine or the turned one.
 SensitivityPtr find_sensitivity(const SensitivityQuestion& question);
+// Why there is no winner: "nothing keeps 5 ms between tokens".
+QString no_winner_text(const Sensitivity& sensitivity);
 // "Memory bandwidth 2.4 TB/s, L2 100 MiB: nsa/… 4 868 tokens/s, × 1.02 of this machine's"
 QString cell_text(const Sensitivity& sensitivity, int column, int row);
 QString borders_text(const Sensitivity& sensitivity);

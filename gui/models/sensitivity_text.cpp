@@ -1,6 +1,7 @@
 // What the sensitivity page's knobs are, and its answers as readable text.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
@@ -17,7 +18,7 @@ double& field(HardwareSpec& machine, HardwareField which) {
 }
 
 QString strategy_name(const Sensitivity& sensitivity, int strategy) {
-  return strategy < 0 ? QObject::tr("nothing, as it does not fit into memory,")
+  return strategy < 0 ? no_winner_text(sensitivity)
                       : compact(QString::fromStdString(
                             sensitivity.strategies[static_cast<std::size_t>(strategy)].text()));
 }
@@ -173,18 +174,30 @@ QString knob_text(Knob knob, double value) {
   return unit_of(knob).isEmpty() ? number : number + " " + unit_of(knob);
 }
 
+QString no_winner_text(const Sensitivity& s) {
+  const std::optional<double>& bound = s.question.plan->chosen.aims.itl_ms;
+  const bool several =
+      s.question.requests > 1 || s.question.x == Knob::kRequests || s.question.y == Knob::kRequests;
+  return !bound ? QObject::tr("so many requests do not fit into memory")
+         : several
+             ? QObject::tr("nothing fits into memory and keeps %1 ms between tokens").arg(*bound)
+             : QObject::tr("nothing keeps %1 ms between tokens").arg(*bound);
+}
+
 QString cell_text(const Sensitivity& s, int column, int row) {
   const Winner& winner = s.at(column, row);
-  if (winner.strategy < 0) {
-    return QObject::tr("%1 %2, %3 %4: so many requests do not fit into memory")
-        .arg(name_of(s.question.x), knob_text(s.question.x, s.x[static_cast<std::size_t>(column)]),
-             name_of(s.question.y), knob_text(s.question.y, s.y[static_cast<std::size_t>(row)]));
-  }
-  return QObject::tr("%1 %2, %3 %4: %5, %6 tokens/s, × %7 of this machine's")
-      .arg(name_of(s.question.x), knob_text(s.question.x, s.x[static_cast<std::size_t>(column)]),
-           name_of(s.question.y), knob_text(s.question.y, s.y[static_cast<std::size_t>(row)]),
-           strategy_name(s, winner.strategy), fixed(winner.rate, 0),
-           fixed(winner.rate / s.own.rate, 2));
+  const QString at =
+      QObject::tr("%1 %2, %3 %4: ")
+          .arg(name_of(s.question.x),
+               knob_text(s.question.x, s.x[static_cast<std::size_t>(column)]),
+               name_of(s.question.y), knob_text(s.question.y, s.y[static_cast<std::size_t>(row)]));
+  return winner.strategy < 0
+             ? at + no_winner_text(s)
+             : at + QObject::tr("%1, %2 tokens/s, × %3 of %4")
+                        .arg(strategy_name(s, winner.strategy), fixed(winner.rate, 0),
+                             fixed(winner.rate / s.base(), 2),
+                             s.own.strategy < 0 ? QObject::tr("the planner's machine")
+                                                : QObject::tr("this machine's"));
 }
 
 QString borders_text(const Sensitivity& s) {
@@ -200,9 +213,12 @@ QString borders_text(const Sensitivity& s) {
       }
     }
     sentences << (changes.isEmpty()
-                      ? QObject::tr("%1 alone, from %2 to %3: %4 wins everywhere.")
+                      ? QObject::tr("%1 alone, from %2 to %3: %4.")
                             .arg(name_of(knob), knob_text(knob, values.front()),
-                                 knob_text(knob, values.back()), strategy_name(s, s.own.strategy))
+                                 knob_text(knob, values.back()),
+                                 s.own.strategy < 0 ? no_winner_text(s)
+                                                    : QObject::tr("%1 wins everywhere")
+                                                          .arg(strategy_name(s, s.own.strategy)))
                       : QObject::tr("%1 alone: the winner changes %2.")
                             .arg(name_of(knob), changes.join("; ")));
   }
@@ -213,6 +229,13 @@ QString borders_text(const Sensitivity& s) {
 QString turned_text(const Sensitivity& s) {
   if (!s.question.isTurned()) {
     return {};
+  }
+  if (s.own.strategy < 0) {
+    return QObject::tr("Turned: %1.").arg(no_winner_text(s));
+  }
+  if (s.unturned.strategy < 0) {
+    return QObject::tr("Turned: %1 tokens/s by %2; on the planner's machine %3.")
+        .arg(fixed(s.own.rate, 0), strategy_name(s, s.own.strategy), no_winner_text(s));
   }
   const bool is_same = s.own.strategy == s.unturned.strategy;
   return QObject::tr("Turned: %1 tokens/s, × %2 of the planner's machine, %3")

@@ -25,7 +25,9 @@ class Tornado : public QWidget, public SavedView {
   bool event(QEvent* event) override;  // tool tips
 
  private:
-  double place_of(double ratio) const;
+  double middle() const;
+  double place_of(const Winner& winner) const;
+  void draw_end(QPainter& painter, int row, const Winner& winner, double value, bool is_left) const;
   QRectF row_rect(int row) const;
   QString row_text(int row) const;
 

@@ -7,13 +7,14 @@
 namespace versieve {
 
 CandidatePrices::CandidatePrices(const FittedModel& fit, const LlmShape& target,
-                                 const DraftShape& draft, const ContextBucket& bucket)
-    : fit_(fit), target_(target), draft_(draft), bucket_(bucket) {}
+                                 const DraftShape& draft, const ContextBucket& bucket,
+                                 std::int64_t requests)
+    : fit_(fit), target_(target), draft_(draft), bucket_(bucket), requests_(requests) {}
 
 Pricer CandidatePrices::on(const HardwareSpec& machine, std::int64_t concurrency) {
   VERSIEVE_ASSERT(machine.key != fit_.hardware_key, "measured steps would correct it");
   VERSIEVE_ASSERT(concurrency == 1 || fit_.batch.points == 0, "measured batches would correct it");
-  Pricer out(fit_, machine, target_, draft_, kUsualRequests, concurrency);
+  Pricer out(fit_, machine, target_, draft_, requests_, concurrency);
   out.keep_in(composed_);
   return out;
 }

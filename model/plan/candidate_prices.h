@@ -10,9 +10,9 @@ namespace versieve {
 
 class CandidatePrices {
  public:
-  // Keeps references to the fit and the target.
+  // Keeps references to the fit and the target. `requests`: that intervals are of.
   CandidatePrices(const FittedModel& fit, const LlmShape& target, const DraftShape& draft,
-                  const ContextBucket& bucket);
+                  const ContextBucket& bucket, std::int64_t requests = kUsualRequests);
 
   // Tokens a second of `concurrency` requests at once, as Pricer::evaluate says it.
   // REQUIRES: not the machine of the fit, whose measured steps correct what is predicted; of
@@ -31,6 +31,7 @@ class CandidatePrices {
   const LlmShape& target_;
   DraftShape draft_;
   ContextBucket bucket_;
+  std::int64_t requests_;
   ComposedTuples composed_;
 };
 

@@ -31,7 +31,8 @@ DensePrices::Machine DensePrices::on(const HardwareSpec& machine, std::int64_t c
   return {.spec = machine,
           .priced = fit_.priced_on(machine),
           .concurrency = concurrency,
-          .number = ++machines_};
+          .number = ++machines_,
+          .whole = nullptr};
 }
 
 const CellPricer& DensePrices::composer(std::int64_t concurrency, const HardwareSpec& machine) {
@@ -72,9 +73,21 @@ double DensePrices::throughput(const Strategy& strategy, const Machine& machine)
          1e6;
 }
 
+const CellPricer& DensePrices::whole(const Machine& machine) const {
+  if (!machine.whole) {
+    machine.whole = std::make_shared<const CellPricer>(fit_, machine.spec, target_, options_,
+                                                       machine.concurrency);
+  }
+  return *machine.whole;
+}
+
+Evaluation DensePrices::evaluate(const Strategy& strategy, const Machine& machine) const {
+  std::string note;
+  return whole(machine).evaluate(strategy, bucket_, note);
+}
+
 bool DensePrices::fits(const Strategy& strategy, const Machine& machine) const {
-  return CellPricer(fit_, machine.spec, target_, options_, machine.concurrency)
-      .fits(strategy, bucket_);
+  return whole(machine).fits(strategy, bucket_);
 }
 
 }  // namespace versieve

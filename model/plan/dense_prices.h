@@ -24,13 +24,16 @@ class DensePrices {
   struct Machine {
     HardwareSpec spec, priced;
     std::int64_t concurrency = 1;
-    std::int64_t number = 0;  // for ComposedStep::cost_on
+    std::int64_t number = 0;                          // for ComposedStep::cost_on
+    mutable std::shared_ptr<const CellPricer> whole;  // made where it is asked for
   };
   // REQUIRES: not the machine of the fit, whose measured steps correct what is predicted.
   Machine on(const HardwareSpec& machine, std::int64_t concurrency = 1);
   // Tokens a second of all requests, as SystemPricer::evaluate says it. REQUIRES: no sigmoids,
   // which plans rank where their sampler gains.
   double throughput(const Strategy& strategy, const Machine& machine);
+  // With its intervals; slower by far, as nothing of it is kept.
+  Evaluation evaluate(const Strategy& strategy, const Machine& machine) const;
   bool fits(const Strategy& strategy, const Machine& machine) const;
 
  private:
@@ -44,6 +47,7 @@ class DensePrices {
   };
   class Keeper;
 
+  const CellPricer& whole(const Machine& machine) const;
   // Of any machine but the fit's.
   const CellPricer& composer(std::int64_t concurrency, const HardwareSpec& machine);
   Tuple& composed(const Strategy& strategy, const Machine& machine);

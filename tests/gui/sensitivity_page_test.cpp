@@ -18,6 +18,7 @@
 #include "gui/pages/planner_page.h"
 #include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/views/theme.h"
+#include "model/plan/concurrency.h"
 #include "model/plan/tuple_pricer.h"
 #include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
@@ -225,6 +226,76 @@ class SensitivityPageTest : public QObject {
     QCOMPARE(little->at(kMapSide - 1, middle).strategy, -1);
     QVERIFY(cell_text(*little, kMapSide - 1, middle).contains("do not fit into memory"));
     QVERIFY(little->at(0, middle).strategy >= 0);
+  }
+
+  // The plan's bound between tokens is held to on every machine, as the planner does; where nothing
+  // keeps it that is said, and the map stays.
+  void aBoundBetweenTokensIsHeldTo() {
+    page().x().setCurrentIndex(page().x().findData(static_cast<int>(Knob::kBandwidth)));
+    page().y().setCurrentIndex(page().y().findData(static_cast<int>(Knob::kSms)));
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.y == Knob::kSms,
+                             kWaitMs);
+    Planner& planner = window_->plannerPage().planner();
+    const std::vector<PrecisionClass> classes = {
+        PrecisionClass::kStrict, PrecisionClass::kReuseOnly, PrecisionClass::kApproxOnly,
+        PrecisionClass::kApproxReuse};
+    // The first keeps it, and hardly, on this machine as if nothing had been timed there.
+    const PlanPtr unbounded = planner.plan();
+    const PlanTable untimed =
+        unbounded->basis->replanner->plan_on(turned(unbounded->machine, Knob::kBandwidth, 1.0));
+    const PlanEntry& first = *entries_of(untimed, 0, classes).front();
+    const double bound = 1.02 * inter_token_interval_ms(first.evaluation, 1).high;
+    PlanScope scope = planner.scope();
+    scope.itl_ms = bound;
+    planner.setScope(scope);
+    QTRY_VERIFY_WITH_TIMEOUT(
+        answered() && !planner.isBusy() &&
+            page().model().answer()->question.plan->chosen.aims.itl_ms == bound,
+        kWaitMs);
+    const SensitivityPtr answer = page().model().answer();
+    const Sensitivity& s = *answer;
+    const PlanPtr plan = s.question.plan;
+    QVERIFY(s.own.strategy >= 0);
+    int without = 0;
+    const int middle = kMapSide / 2;
+    for (const int column : {0, 13, 26, middle, 45, kMapSide - 1}) {
+      for (const int row : {5, middle}) {
+        const Situation at = placed(placed(s.situation, Knob::kSms, row / (kMapSide - 1.0)),
+                                    Knob::kBandwidth, column / (kMapSide - 1.0));
+        const PlanTable table = plan->basis->replanner->plan_on(at.machine);
+        const std::vector<const PlanEntry*> kept = entries_of(table, 0, classes);
+        const Winner& winner = s.at(column, row);
+        without += kept.empty() ? 1 : 0;
+        QCOMPARE(winner.strategy < 0, kept.empty());
+        QVERIFY(kept.empty() ||
+                std::fabs(winner.rate / kept.front()->evaluation.throughput - 1.0) < 1e-9);
+      }
+    }
+    QVERIFY2(without > 0 && without < 12, "some machines keep it and some do not");
+    QVERIFY2(cell_text(s, 0, middle).contains("ms between tokens"),
+             qPrintable(cell_text(s, 0, middle)));
+    QVERIFY(page().borders().text().contains("nothing keeps"));
+    QVERIFY(page().tornado().accessibleDescription().contains("nothing keeps"));
+    // On a turned machine that keeps it nowhere the sliders are still there.
+    page().slider(Knob::kBandwidth).setValue(page().slider(Knob::kBandwidth).minimum());
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.isTurned(), kWaitMs);
+    QCOMPARE(page().model().answer()->own.strategy, -1);
+    QVERIFY(page().slider(Knob::kBandwidth).isVisible());
+    QVERIFY2(page().told().text().startsWith("Turned: nothing keeps"),
+             qPrintable(page().told().text()));
+    (void)window_->grab();
+    window_->findChild<QPushButton*>("asPlanned")->click();
+    // Measured steps keep this one, predicted ones with their wider intervals do not.
+    const PlanEntry& timed = *entries_of(unbounded->chosen, 0, classes).front();
+    scope.itl_ms = 1.001 * inter_token_interval_ms(timed.evaluation, 1).high;
+    planner.setScope(scope);
+    QTRY_VERIFY_WITH_TIMEOUT(!planner.isBusy() && !page().model().isBusy() &&
+                                 page().model().sentence().contains("between tokens"),
+                             kWaitMs);
+    planner.setScope({});
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && !planner.isBusy() &&
+                                 !page().model().answer()->question.plan->chosen.aims.itl_ms,
+                             kWaitMs);
   }
 
   // Sliders turn the machine around which bars and map are; the launch gap and L2's rate too.

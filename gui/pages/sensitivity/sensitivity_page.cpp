@@ -26,13 +26,18 @@ namespace {
 constexpr int kSliderSteps = 40;  // to four times, and to a quarter
 constexpr int kValueWidth = 104;
 
-// What the plan is after and the map is not.
+// What the plan is after and no other machine can be asked for.
 QString unheld_text(const PlanAims& aims) {
-  return aims.bounds() || aims.objective == Objective::kEnergy
-             ? SensitivityPage::tr(
-                   " By tokens a second alone: bounds of time and joules are the "
-                   "planner's.")
-             : QString();
+  QString text;
+  if (aims.ttft_ms) {
+    text = SensitivityPage::tr(
+        " Its bound to the first token is not held to here: prompts were timed on one machine.");
+  }
+  if (aims.objective == Objective::kEnergy) {
+    text += SensitivityPage::tr(
+        " By tokens a second, not by tokens a joule: power was sampled on one machine.");
+  }
+  return text;
 }
 
 }  // namespace
@@ -252,7 +257,9 @@ QString SensitivityPage::several_text(const Plan& plan) {
   return (batch.measured(plan.target().attention)
               ? tr(" Steps of several requests rest on %1 measured ones").arg(batch.points)
               : tr(" No step of several requests was measured")) +
-         tr("; cells without colour do not fit into memory.");
+         (plan.chosen.aims.itl_ms
+              ? tr("; cells without colour do not fit into memory or do not keep the bound.")
+              : tr("; cells without colour do not fit into memory."));
 }
 
 void SensitivityPage::show_answer() {
@@ -277,8 +284,13 @@ void SensitivityPage::show_answer() {
       answer && (answer->question.requests > 1 || answer->question.x == Knob::kRequests ||
                  answer->question.y == Knob::kRequests);
   how_->setText(
-      tr("Predicted by the planner's fit for its model, draft and limit of losses, as if nothing "
-         "had been timed on any of these machines. SMs and clock bring their tensor rate along.") +
+      (answer && answer->question.plan->chosen.aims.itl_ms
+           ? tr("Predicted by the planner's fit for its model, draft, limit of losses and bound of "
+                "%1 ms between tokens, as if nothing had been timed on any of these machines.")
+                 .arg(*answer->question.plan->chosen.aims.itl_ms)
+           : tr("Predicted by the planner's fit for its model, draft and limit of losses, as if "
+                "nothing had been timed on any of these machines.")) +
+      tr(" SMs and clock bring their tensor rate along.") +
       (several ? several_text(*answer->question.plan) : QString()) +
       (answer ? unheld_text(answer->question.plan->chosen.aims) : QString()));
   show_sliders();
