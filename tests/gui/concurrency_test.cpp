@@ -1,6 +1,7 @@
 // Plans of several requests at once, by mouse and keyboard: typed, shown by contexts and by
 // requests, where drafts stop paying, exported as the command writes it, undone, kept in a session.
 #include <QComboBox>
+#include <QDir>
 #include <QFile>
 #include <QLineEdit>
 #include <QMenu>
@@ -58,11 +59,12 @@ class ConcurrencyTest : public QObject {
   void initTestCase() {
     theme::apply(*qApp);
     QVERIFY(copy_shipped("h100.db", folder_));
+    QVERIFY(QDir::setCurrent(folder_.path()));  // names in pictures are short, then
     window_ = std::make_unique<Window>();
     window_->resize(1280, 800);
     window_->show();
     QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
-    QVERIFY(open(*window_, folder_.filePath("h100.db")));
+    QVERIFY(open(*window_, "h100.db"));
     window_->showPage("planner");
     QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
   }
@@ -90,7 +92,8 @@ class ConcurrencyTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(has_levels(4), kWaitMs);
     QCOMPARE(page().scope().concurrency().text(), QString("1,4,16,64"));
     QVERIFY(page().scope().command().contains("--concurrency 1,4,16,64"));
-    const PlanTable& table = planner().plan()->chosen;
+    const PlanPtr kept = planner().plan();
+    const PlanTable& table = kept->chosen;
     QVERIFY(page().slice().isVisible());
     QCOMPARE(page().slice().count(), 4 + static_cast<int>(table.buckets.size()));
     QTest::qWait(20);
@@ -150,7 +153,8 @@ class ConcurrencyTest : public QObject {
     tabs().setCurrentIndex(1);
     SwitchPlot& plot = page().switches();
     QVERIFY(plot.isVisible());
-    const PlanTable& table = planner().plan()->chosen;
+    const PlanPtr held = planner().plan();
+    const PlanTable& table = held->chosen;
     QVERIFY(!table.switches.empty());
     const SwitchPoint found = table.switches.front();
     const auto show_only = [this](PrecisionClass shown) {
@@ -186,7 +190,8 @@ class ConcurrencyTest : public QObject {
     const PlanPtr before = planner().plan();
     page().setBandwidth(8.0);
     QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->isTurned(), kWaitMs);
-    const PlanTable& table = planner().plan()->chosen;
+    const PlanPtr held = planner().plan();
+    const PlanTable& table = held->chosen;
     QCOMPARE(level_count(table), 4);
     QVERIFY(
         best_entry(table.batched[2], 0, PrecisionClass::kStrict)->evaluation.throughput >
@@ -242,7 +247,6 @@ class ConcurrencyTest : public QObject {
     QCOMPARE(grid.place(), (PlanPlace{0, columns - 1}));
     QVERIFY(grid.visibleRegion().contains(grid.cellRect(columns - 1, 1).center()));
     QVERIFY(page().entries().rowCount() > 1);
-    keep_picture(*window_, "longer");
     page().model().setCurrentIndex(0);
     Q_EMIT page().model().activated(0);
     page().more().setChecked(false);
@@ -256,7 +260,8 @@ class ConcurrencyTest : public QObject {
     type(page().scope().buckets(), "4096-8192");
     type(page().scope().concurrency(), "1,16");
     QTRY_VERIFY_WITH_TIMEOUT(has_levels(2), kWaitMs);
-    const PlanTable& all = planner().plan()->chosen;
+    const PlanPtr held = planner().plan();
+    const PlanTable& all = held->chosen;
     const std::size_t listed = all.batched[0].entries.size();
     const PlanEntry& middle = *entries_of(all.batched[0], 0, {PrecisionClass::kStrict})[5];
     const double bound =

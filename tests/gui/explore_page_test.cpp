@@ -252,7 +252,8 @@ class ExplorePageTest : public QObject {
 
   // What an axis writes into the filter is what it then shows as its brush.
   void aBrushIsReadBackFromTheFilter() {
-    const Snapshot& snapshot = *document().snapshot();
+    const SnapshotPtr held = document().snapshot();
+    const Snapshot& snapshot = *held;
     for (const char* key : {"time", "L", "N", "rho", "dram", "system", "workload", "regime"}) {
       const ParallelAxis axis(snapshot, column_index(key));
       const QString filter = axis.brushed("source=measured", {0.30, 0.70});

@@ -132,7 +132,8 @@ class MeasurePageTest : public QObject {
     // Its own page shows them, too, newest first: of the two layers the one measured last.
     QVERIFY(page().stored().isVisible());
     QTRY_COMPARE_WITH_TIMEOUT(page().stored().model()->rowCount(), 2, kWaitMs);
-    const Snapshot& snapshot = *window_->document().snapshot();
+    const SnapshotPtr held = window_->document().snapshot();
+    const Snapshot& snapshot = *held;
     const QModelIndex time = header_with(page().stored(), "Median time");
     QVERIFY(time.isValid());
     QCOMPARE(time.data().toString(),

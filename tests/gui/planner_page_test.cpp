@@ -263,7 +263,8 @@ class PlannerPageTest : public QObject, private PlannerCase {
   }
 
   void whatAContextRangeChangesIsToldByItsParts() {
-    const PlanTable& table = window_->plannerPage().planner().plan()->chosen;
+    const PlanPtr held = window_->plannerPage().planner().plan();
+    const PlanTable& table = held->chosen;
     for (const PlanEntry& entry : table.entries) {
       if (entry.baseline == "autoregressive" && entry.precision == PrecisionClass::kStrict) {
         const QString html = before_html(table, entry);
@@ -311,7 +312,8 @@ class PlannerPageTest : public QObject, private PlannerCase {
     window.showPage("validation");
     ValidationPage& page = window.validationPage();
     QTRY_VERIFY_WITH_TIMEOUT(!page.plots().empty(), kWaitMs);
-    const engine::FitReport& fit = *window.plannerPage().planner().plan()->fit;
+    const PlanPtr held = window.plannerPage().planner().plan();
+    const engine::FitReport& fit = *held->fit;
     QCOMPARE(page.plots().size(), engine::fit_plots(fit).size());
     std::size_t timed = 0;
     for (const engine::ComparedPoint& point : fit.compared) {

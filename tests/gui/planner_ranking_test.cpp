@@ -63,7 +63,8 @@ class PlannerRankingTest : public QObject, private PlannerCase {
       window.showPage("planner");
       PlannerPage& page = window.plannerPage();
       QTRY_VERIFY_WITH_TIMEOUT(!page.planner().isBusy() && page.planner().plan(), kWaitMs);
-      const PlanTable& chosen = page.planner().plan()->chosen;
+      const PlanPtr held = page.planner().plan();
+      const PlanTable& chosen = held->chosen;
       for (std::int64_t bucket = 0; bucket < 4; ++bucket) {
         for (const PrecisionClass precision : chosen.classes) {
           const bool has_points = path == systems_ ? precision != PrecisionClass::kApproxSampling
@@ -457,7 +458,8 @@ class PlannerRankingTest : public QObject, private PlannerCase {
     window_->showPage("validation");
     ValidationPage& page = window_->validationPage();
     QTRY_VERIFY_WITH_TIMEOUT(!page.plots().empty(), kWaitMs);
-    const engine::FitReport& fit = *window_->plannerPage().planner().plan()->fit;
+    const PlanPtr held = window_->plannerPage().planner().plan();
+    const engine::FitReport& fit = *held->fit;
     QVERIFY(fit.systems.size() >= 5);
     QCOMPARE(page.systems().rowCount(), static_cast<int>(fit.systems.size()) + 1);
     QVERIFY(window_->grab().save(folder_.filePath("systems.png")));

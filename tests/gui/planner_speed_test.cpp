@@ -44,7 +44,8 @@ class PlannerSpeedTest : public QObject {
 
   // A tuple is a strategy at one of the contexts at which a range is priced.
   double tuples() {
-    const PlanTable& table = planner().plan()->chosen;
+    const PlanPtr held = planner().plan();
+    const PlanTable& table = held->chosen;
     return static_cast<double>(table.runnable) * static_cast<double>(table.buckets.size()) *
            static_cast<double>(kBucketSamples);
   }

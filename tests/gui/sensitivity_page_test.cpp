@@ -2,6 +2,7 @@
 // machines.
 #include <QApplication>
 #include <QComboBox>
+#include <QDir>
 #include <QElapsedTimer>
 #include <QLabel>
 #include <QPushButton>
@@ -341,7 +342,8 @@ class SensitivityPageTest : public QObject {
     window.resize(1280, 800);
     window.show();
     QVERIFY(copy_shipped("h100.db", folder_));
-    QVERIFY(open(window, folder_.filePath("h100.db")));
+    QVERIFY(QDir::setCurrent(folder_.path()));  // names in pictures are short, then
+    QVERIFY(open(window, "h100.db"));
     window.showPage("sensitivity");
     SensitivityPage& page = window.sensitivityPage();
     page.x().setCurrentIndex(page.x().findData(static_cast<int>(Knob::kRequests)));

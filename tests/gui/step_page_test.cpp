@@ -36,7 +36,8 @@ class StepPageTest : public QObject {
            (second < 0 ? !view().second : view().second.has_value());
   }
   std::string strategy(int point) {
-    const Snapshot& snapshot = *window_->document().snapshot();
+    const SnapshotPtr held = window_->document().snapshot();
+    const Snapshot& snapshot = *held;
     return snapshot.word(snapshot.overview.points[static_cast<std::size_t>(point)].strategy)
         .toStdString();
   }
@@ -90,7 +91,8 @@ class StepPageTest : public QObject {
     const double held = watch.longestMs();
     qInfo("the UI thread's longest stretch: %.1f ms", held);
     QVERIFY2(held <= UiWatch::kMostMs, qPrintable(QString::number(held)));
-    const MeasuredStep& step = *view().first;
+    const StepViewPtr kept = page().reader().view();
+    const MeasuredStep& step = *kept->first;
     QVERIFY(step.us && step.launches.size() >= 5 && !step.is_counted_time);
     QVERIFY(step.launches_us() > 0.0 && step.launches_us() < 2.0 * *step.us);
     QVERIFY(view().roofs.dram && view().roofs.tensor && view().roofs.l2);

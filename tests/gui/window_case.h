@@ -3,11 +3,14 @@
 
 #include <QAbstractItemModel>
 #include <QAbstractItemModelTester>
+#include <QDir>
 #include <QFile>
+#include <QLabel>
 #include <QSignalSpy>
 #include <QStatusBar>
 #include <QTableView>
 #include <QTemporaryDir>
+#include <QTest>
 
 #include "gui/window.h"
 #include "model/words/hardware.h"
@@ -80,6 +83,9 @@ inline void keep_picture(Window& window, const QString& name) {
   const QString folder = qEnvironmentVariable("VERSIEVE_PICTURES");
   if (!folder.isEmpty()) {
     window.statusBar()->clearMessage();  // of what was done before
+    for (const QLabel* label : window.findChildren<QLabel*>()) {
+      QVERIFY2(!label->text().contains(QDir::tempPath()), qPrintable(label->text()));
+    }
     window.grab().save(folder + "/" + name + ".png");
   }
 }
