@@ -32,15 +32,30 @@ inline double distinct_of_group(double group, double overlap) {
   return 1.0 + (group - 1.0) * (1.0 - overlap);
 }
 
-// Standard deviation of log step time of `requests` requests whose groups share `overlap`, since no
-// step of many was measured at it: those of `batch` were at its least_overlap or above.
+// What groups saved in log of blocks where steps of many shared most.
+inline double most_shared(const BatchFit& batch) {
+  constexpr std::size_t kSharedAxis = 4;  // of batch_regime: in the other direction than contexts
+  double most = 0.0;
+  for (const ResidualField::Family& family : batch.time.families) {
+    for (const auto& anchor : family.anchors) {
+      most = std::max(most, -anchor[kSharedAxis]);
+    }
+  }
+  return most;
+}
+
+// Standard deviation of log step time of `requests` requests whose groups share `overlap`: of what
+// they save beyond all steps of many that were measured (those of `batch` shared its least_overlap
+// or more), and of an overlap that is assumed.
 inline double sharing_log_error(std::int64_t requests, double group, double overlap,
                                 bool is_assumed, const BatchFit& batch) {
   if (requests <= 1 || group <= 1.0 || !batch.measured(AttentionKind::kNsa)) {
     return 0.0;
   }
   const double distinct = distinct_of_group(group, overlap);
-  const double apart = std::log(distinct_of_group(group, batch.least_overlap) / distinct);
+  const double measured =
+      std::max(std::log(group / distinct_of_group(group, batch.least_overlap)), most_shared(batch));
+  const double apart = std::max(0.0, std::log(group / distinct) - measured);
   const double unsure = is_assumed ? kAssumedOverlapError * (group - 1.0) / distinct : 0.0;
   const double number = static_cast<double>(requests);
   return kSharingLogError * number / (number + kSharingRequests) * std::hypot(apart, unsure);

@@ -83,7 +83,7 @@ void apply_batch_terms(const BatchTerms& terms, const StepShape& s, StepWork& wo
   double launches = 0.0;
   for (std::size_t i = 0; i < work.count; ++i) {
     LaunchWork& launch = work.work[i];
-    launch.product_rate =
+    launch.product_rate *=
         launch.kind == LaunchKind::kLinear ? value(terms, BatchTerm::kProducts) : 1.0;
     if (launch.layer != LayerKind::kNone) {
       launch.time_factor *=
@@ -92,11 +92,13 @@ void apply_batch_terms(const BatchTerms& terms, const StepShape& s, StepWork& wo
     launches += launch.is_phase ? 0.0 : launch.launches;
   }
   const double requests = static_cast<double>(s.requests);
+  // A step that drafts nothing is prepared while the device runs the one before.
+  const double prepared = s.drafts && s.tree.speculates() ? requests : 0.0;
   work.enqueue_us =
       launches * value(terms, BatchTerm::kLaunch) +
-      requests * static_cast<double>(s.target.layers) * value(terms, BatchTerm::kLayer);
+      prepared * static_cast<double>(s.target.layers) * value(terms, BatchTerm::kLayer);
   work.host_us = work.host_trips * value(terms, BatchTerm::kTrip) +
-                 requests * value(terms, BatchTerm::kRequest);
+                 prepared * value(terms, BatchTerm::kRequest);
   work.host_trips = 0.0;  // they are in host_us
   work.led_by_host = false;
 }

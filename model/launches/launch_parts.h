@@ -76,6 +76,7 @@ struct Pass {
   Phase other = Phase::kOther;
   TrafficTerm weights = TrafficTerm::kWeights;
   std::int64_t element_bytes = 2;
+  bool as_cut = false;  // products at the rate that tiles and waves of them leave (linear.h)
 
   std::int64_t whole_rows() const { return std::max<std::int64_t>(1, std::llround(rows)); }
 };

@@ -61,6 +61,22 @@ LinearLoads loads_of(const Pass& p, std::int64_t k, std::int64_t m, LinearOutput
           .blocks = node_tiles * row_tiles * linear_cut(k, m, swiglu).slices};
 }
 
+// Of the products that 132 SMs make in tiles of 128 x 128, what a cut leaves: rows fill no tile,
+// and tiles no wave.
+// 1 where rows are so few that weights bound the launch.
+double filled(const Pass& p, std::int64_t k, std::int64_t m, LinearOutput output) {
+  const bool swiglu = output == LinearOutput::kSwiglu;
+  const GemmCut cut =
+      linear_gemm_cut(p.whole_rows(), k, m, swiglu, output == LinearOutput::kWeighted);
+  if (p.element_bytes != 2 || cut.nodes == 0) {
+    return 1.0;
+  }
+  const double rows = number(swiglu ? 2 * m : m);
+  const double tiles = number(p.whole_rows()) / 128.0 * rows / number(kGemmTileRows);
+  const double k_tiles = std::ceil(number(k) / number(kLinearTileK));
+  return tiles / number(kLinearBlocksWanted) * k_tiles * number(gemm_rate(128)) / number(cut.cost);
+}
+
 }  // namespace
 
 // Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2;
@@ -85,6 +101,7 @@ void add_linear(const Pass& p, std::int64_t k, std::int64_t m, LinearOutput outp
   work.streams = true;
   work.steps = 0.0;  // a ring's progress is its flow
   work.reuse_distance = 0.0;
+  work.product_rate = p.as_cut ? filled(p, k, m, output) : 1.0;
   out.add(work);
 }
 

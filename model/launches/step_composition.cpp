@@ -189,8 +189,10 @@ void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& 
 
 void add_target(const StepShape& s, double growth, StepWork& out) {
   const LlmShape& t = s.target;
-  const Pass layer{
-      .rows = step_rows(s), .times = number(t.layers), .element_bytes = s.element_bytes};
+  const Pass layer{.rows = step_rows(s),
+                   .times = number(t.layers),
+                   .element_bytes = s.element_bytes,
+                   .as_cut = s.together > 0};
   Pass once = layer;
   once.times = 1.0;
   add_embed(once, 1, t.hidden, true, t.head_dim, out);
@@ -205,6 +207,10 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
   add_linear(once, t.hidden, t.vocab, LinearOutput::kPlain, out);
 }
 
+bool draws_chain(const StepShape& s) {
+  return versieve::draws_chain(s.tree, s.sampling, s.draft.vocab < s.target.vocab);
+}
+
 // Sizes of the draft's launches: the newest tokens' entries, then one row read out, then levels.
 struct DraftRun {
   double entries = 1.0;
@@ -212,10 +218,24 @@ struct DraftRun {
   double level_rows = 1.0;  // of the others
 };
 
+// Run by the batched engine (engine/run/batch), also one request.
+bool is_batched(const StepShape& s) {
+  return s.requests > 1 || s.together > 0;
+}
+
+// A batch's trees are grown where the draft runs, to the last level, but where chains are drawn
+// from the draft's own law (engine/run/batch/tree_levels.cpp).
+bool grows_by_levels(const StepShape& s) {
+  return is_batched(s) && !draws_chain(s);
+}
+
 DraftRun draft_run(const StepShape& s) {
+  const double levels = number(s.tree.levels());
   if (s.recorded) {
-    const double levels = number(s.tree.levels());
     return {.entries = levels + 1.0, .levels = levels, .level_rows = number(s.tree.width)};
+  }
+  if (grows_by_levels(s)) {
+    return {.entries = committed_tokens(s), .levels = levels, .level_rows = number(s.tree.width)};
   }
   const DraftPasses grown = draft_passes(s.tree);
   return {.entries = committed_tokens(s),
@@ -231,10 +251,6 @@ void add_best(const StepShape& s, const Pass& pass, std::int64_t vocab, std::int
   } else {
     add_top_logits(pass, vocab, k, phase, out);
   }
-}
-
-bool draws_chain(const StepShape& s) {
-  return versieve::draws_chain(s.tree, s.sampling, s.draft.vocab < s.target.vocab);
 }
 
 // A draw from the draft's own law, whose logits are kept for the test, each in the place of the
@@ -333,7 +349,8 @@ void add_draft(const StepShape& s, StepWork& out) {
                  .matrices = Phase::kDraft,
                  .other = Phase::kDraft,
                  .weights = TrafficTerm::kDraft,
-                 .element_bytes = s.element_bytes};
+                 .element_bytes = s.element_bytes,
+                 .as_cut = s.together > 0};
   Pass entries = one;
   entries.rows = requests * run.entries;
   add_entries(s, entries, one, out);
@@ -349,9 +366,24 @@ void add_draft(const StepShape& s, StepWork& out) {
     add_grow_tree(s, 1.0, 1, out);
     add_grow_tree(s, level.times, s.tree.width, out);
     widen_from(first, requests, true, out);
+  } else if (grows_by_levels(s)) {
+    const std::size_t first = out.count;
+    add_grow_tree(s, 1.0, 1, out);
+    add_grow_tree(s, level.times, s.tree.width, out);
+    widen_from(first, requests, true, out);
+    out.host_trips += 1.0;  // for all trees
   } else {
     out.host_trips += run.levels;
   }
+}
+
+// Beside those of the draft: verification, acceptance and commit each end in one. A batch waits for
+// the tokens alone, as its commit is enqueued with the next step.
+double host_waits(const StepShape& s) {
+  if (s.recorded) {
+    return 0.0;
+  }
+  return is_batched(s) ? 1.0 : 3.0;
 }
 
 // Accepted rows of all layers into the caches as the host lists them, kind by kind of row;
@@ -425,8 +457,7 @@ void add_step(const StepShape& s, double growth, StepWork& out) {
   } else {
     add_commit(s, out);
   }
-  out.host_trips +=
-      s.recorded ? 0.0 : 3.0;  // verification, acceptance and commit each end in a wait
+  out.host_trips += host_waits(s);
   for (std::size_t i = 0; i < out.count; ++i) {
     out.work[i].dependent = out.work[i].dependent || is_dependent(out.work[i].kind);
   }

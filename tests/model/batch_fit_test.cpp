@@ -2,6 +2,7 @@
 // and what the measured terms add.
 #include "model/cost/batch_fit.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
@@ -9,6 +10,7 @@
 
 #include "model/cost/batch_error.h"
 #include "model/cost/cost_model.h"
+#include "model/launches/draft_tree.h"
 #include "model/launches/step_composition.h"
 #include "model/words/batch_point.h"
 
@@ -187,6 +189,53 @@ TEST_CASE("a context without compressed tokens stands beside longer ones") {
   CHECK(cache_bytes(together) > 0.5 * cache_bytes(alone));
 }
 
+TEST_CASE("a batch's trees are grown to their last level, and the host waits for them once") {
+  const auto draft_of = [](const StepWork& work) {
+    return launches_of(work, LaunchKind::kTreeAttention, Phase::kDraft);
+  };
+  for (const std::int64_t requests : {2, 32}) {
+    // Its eight nodes are found on three levels, as a lone request's host stops there.
+    const StepWork work = composed(asked("nsa-1b", "nsa/d6k3n8/bfs/c8e/F*", requests));
+    CHECK(draft_of(work) == 6.0);
+    CHECK(launches_of(work, LaunchKind::kGrowTree, Phase::kDraft) == 6.0);
+    CHECK(work.host_trips == 2.0);
+    CHECK(composed(asked("nsa-1b", "nsa/ar", requests)).host_trips == 1.0);
+  }
+  const StepShape alone = asked("nsa-1b", "nsa/d6k3n8/bfs/c8e/F*", 1);
+  CHECK(draft_of(composed(alone)) == draft_passes(alone.tree).passes);
+  CHECK(composed(alone).host_trips == 3.0 + draft_passes(alone.tree).passes);
+  StepShape of_batch = alone;  // by the batched engine
+  of_batch.together = 1;
+  CHECK(draft_of(composed(of_batch)) == 6.0);
+  CHECK(composed(of_batch).host_trips == 2.0);
+  // Chains that are drawn from the draft's own law wait level by level.
+  StepShape drawn = asked("nsa-1b", "nsa/d4k1n5/bfs/c1/F*", 32);
+  drawn.sampling = SamplingAlgorithm::kExact;
+  CHECK(composed(drawn).host_trips == 1.0 + 4.0);
+}
+
+TEST_CASE("products of a measured batch's rows go at the rate that its tiles leave") {
+  // Least rate of the target's layers, whose widths are whole tiles.
+  const auto slowest = [](std::int64_t requests, std::int64_t together) {
+    StepShape shape = asked("nsa-1b", "nsa/d4k1n5/bfs/c1/F*", requests);
+    shape.together = together;
+    double rate = 2.0;
+    for (const LaunchWork& w : composed(shape)) {
+      const bool layers = w.kind == LaunchKind::kLinear && w.phase == Phase::kMatrices;
+      rate = layers && w.launches > 1.0 ? std::min(rate, w.product_rate) : rate;
+    }
+    return rate;
+  };
+  CHECK(slowest(32, 0) == 1.0);   // of batches that nobody measured the rate is the fit's
+  CHECK(slowest(12, 12) == 1.0);  // 60 rows: weights bound them
+  const double few = slowest(16, 16), many = slowest(128, 128);  // 80 and 640 rows
+  CHECK(few > 0.2);
+  CHECK(few < 0.7);
+  CHECK(many > few);
+  CHECK(slowest(1024, 1024) > 0.85);
+  CHECK(slowest(1024, 1024) < 1.05);
+}
+
 TEST_CASE("attention of more requests than a launch takes is more launches") {
   StepShape shape = asked("nsa-1b", "nsa/ar", 64);
   const double layers = static_cast<double>(shape.target.layers);
@@ -218,6 +267,14 @@ TEST_CASE("the host's time stands beside the device's, and its waits on top") {
   const double layer = 20.0 * device / (32.0 * static_cast<double>(shape.target.layers));
   CHECK(with(BatchTerm::kLayer, layer) == Approx(20.0 * device).epsilon(0.01));
   CHECK(with(BatchTerm::kRequest, 10.0) == Approx(device + 320.0).epsilon(0.01));
+  // A step that drafts nothing is prepared while the device runs the one before.
+  const StepShape plain = asked("nsa-1b", "nsa/ar", 32);
+  BatchTerms slow = no_terms();
+  slow[static_cast<std::size_t>(BatchTerm::kRequest)] = 100.0;
+  StepWork prepared = composed(plain), before = prepared;
+  apply_batch(slow, {}, plain, prepared);
+  apply_batch(no_terms(), {}, plain, before);
+  CHECK(time_us(prepared) == time_us(before));
   CHECK(with(BatchTerm::kTrip, 100.0) ==
         Approx(device + 100.0 * composed(shape).host_trips).epsilon(0.01));
   CHECK(with(BatchTerm::kAttention, 2.0) > device);
@@ -264,6 +321,19 @@ TEST_CASE(
   CHECK(sharing_log_error(32, 8.0, 0.85, false, batch) <
         sharing_log_error(32, 8.0, 0.85, true, batch));
   CHECK(sharing_log_error(32, 8.0, 0.24, true, batch) > 0.0);
+  // Steps of many that shared as much leave what they miss to batch_log_error.
+  StepShape shape = asked("nsa-1b", "nsa/d6k3n8/bfs/c8e/F*", 8);
+  shape.overlap = 0.9;
+  BatchFit shared = batch;
+  const Regime regime = batch_regime(shape);
+  shared.time.families.push_back(
+      {.family = regime.family, .anchors = {regime.at}, .weights = {0.0}});
+  CHECK(sharing_log_error(32, 8.0, 0.85, false, shared) == 0.0);
+  CHECK(sharing_log_error(32, 8.0, 0.9, false, shared) == Approx(0.0).margin(1e-12));
+  CHECK(sharing_log_error(32, 8.0, 0.96, false, shared) > 0.0);
+  CHECK(sharing_log_error(32, 8.0, 0.96, false, shared) <
+        sharing_log_error(32, 8.0, 0.96, false, batch));
+  CHECK(sharing_log_error(32, 8.0, 0.85, true, shared) > 0.0);
   // Planned with a trained pair's 0.85, played with random weights
   // (engine/measure/bench/README.md).
   struct Played {

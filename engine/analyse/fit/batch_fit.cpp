@@ -268,7 +268,7 @@ class BatchFitting {
       const bool dense = p->point.shape.target.attention == AttentionKind::kDense;
       b.dense_points += dense;
       std::int64_t& together = dense ? b.dense_together : b.together;
-      together = std::max(together, p->together);
+      together = std::max(together, p->requests);
       if (!dense && p->point.shape.group_size > 1 && p->point.shape.num_queries > 1) {
         b.least_overlap = std::min(b.least_overlap, p->point.shape.overlap);
       }
@@ -314,33 +314,18 @@ class BatchFitting {
     return out;
   }
 
-  // The quantile of the errors of all numbers of requests that `is` holds of.
-  template <class Is>
-  static std::optional<double> width_of(const std::vector<LeftOutBatch>& all, const Is& is) {
+  // The quantile of the errors of all numbers of requests but `without`'s. One width serves all: by
+  // number of requests errors differ no more than so few points of each do.
+  static std::optional<double> width_of(const std::vector<LeftOutBatch>& all,
+                                        const LeftOutBatch* without) {
     std::vector<double> errors;
     for (const LeftOutBatch& one : all) {
-      if (!one.beyond && is(one)) {
+      if (!one.beyond && &one != without) {
         const std::vector<double> own = one.log_errors();
         errors.insert(errors.end(), own.begin(), own.end());
       }
     }
     return conformal_quantile(errors, 0.9);
-  }
-
-  static bool is_near(const LeftOutBatch& one, const LeftOutBatch& other) {
-    constexpr std::int64_t kFactor = 4;
-    return one.requests <= kFactor * other.requests && other.requests <= kFactor * one.requests;
-  }
-
-  // Of the fit that is left behind: what every number near this one was missed by.
-  void widths(const std::vector<LeftOutBatch>& all) {
-    BatchFit& b = report_.model.batch;
-    b.log_latency = width_of(all, [](const LeftOutBatch&) { return true; }).value_or(0.0);
-    for (const LeftOutBatch& one : all) {
-      const std::optional<double> width =
-          width_of(all, [&](const LeftOutBatch& other) { return is_near(one, other); });
-      b.widths.push_back({one.requests, width.value_or(b.log_latency)});
-    }
   }
 
   void judge(const std::vector<LeftOutBatch>& all) {
@@ -350,8 +335,7 @@ class BatchFitting {
       Errors own_latency, own_dram;
       Coverage own;
       // From the others' errors: its own are not known beforehand.
-      const std::optional<double> width = width_of(
-          all, [&](const LeftOutBatch& other) { return &one != &other && is_near(one, other); });
+      const std::optional<double> width = width_of(all, &one);
       for (const auto& [p, prediction] : one.points) {
         own_latency.add(prediction.time_us, p->point.time_us);
         own_dram.add(prediction.dram_bytes, judged_bytes(p->point));
@@ -372,7 +356,7 @@ class BatchFitting {
     report_.batch_latency = latency.summary();
     report_.batch_dram = dram.summary();
     report_.batch_coverage_90 = covered.share();
-    widths(all);
+    report_.model.batch.log_latency = width_of(all, nullptr).value_or(0.0);
   }
 
   Points points_;

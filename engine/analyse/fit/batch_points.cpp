@@ -65,18 +65,15 @@ double overlap_of(const PointMeasurement& point, std::int64_t nodes,
   return overlap;
 }
 
-// Requests of one attention launch, by how many a layer has.
-std::int64_t together_of(const PointMeasurement& m, std::int64_t requests, double layers) {
+// Levels that the point's engine grew, a launch of the draft's attention each: older ones stopped
+// where no node of a further level could be among the best.
+std::optional<std::int64_t> grown_levels(const PointMeasurement& m) {
   for (const RangeMeasurement& range : m.ranges) {
-    const std::optional<LaunchKind> kind = launch_kind(range.path);
-    if (kind == LaunchKind::kNsaAttend || kind == LaunchKind::kFlashDecode) {
-      const double launches = static_cast<double>(range.launches) / layers;
-      return launches > 1.0
-                 ? std::max<std::int64_t>(1, std::llround(static_cast<double>(requests) / launches))
-                 : 0;
+    if (launch_kind(range.path) == LaunchKind::kTreeAttention) {
+      return range.launches;
     }
   }
-  return 0;
+  return {};
 }
 
 BatchPoint batch_point(const PointMeasurement& m, const FittedModel& model,
@@ -93,8 +90,11 @@ BatchPoint batch_point(const PointMeasurement& m, const FittedModel& model,
   shape.overlap = dense ? shape.overlap : overlap_of(m, shape.num_queries, measured);
   shape.form = model.priced_form();
   shape.requests = out.requests;
-  out.together = together_of(m, out.requests, static_cast<double>(target.layers));
-  shape.together = out.together;
+  // Launches of one layer's requests run side by side; a plan knows of no trees how many they are.
+  shape.together = out.requests;
+  if (const std::optional<std::int64_t> levels = grown_levels(m)) {
+    shape.tree.depth = std::min(shape.tree.depth, *levels);
+  }
   shape.one_launch = has_range(m, name_of(LaunchKind::kDecodeLayers));
   shape.recorded = m.key.launch == LaunchMode::kGraph;
   const bool mixed =

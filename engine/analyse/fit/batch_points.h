@@ -13,7 +13,6 @@ namespace versieve::engine {
 struct BatchPoint {
   FitPoint point;
   std::int64_t requests = 1;
-  std::int64_t together = 0;  // requests of one attention launch; 0: all
   Regime regime;
   StepWork work;  // attention corrected by the fit's fields, without the terms of many requests
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "engine/analyse/fit/batch_points.h"
 #include "model/cost/cost_model.h"
@@ -103,6 +104,28 @@ TEST_CASE("a batch whose rows are no whole number of trees is left out with its 
   const std::string reason =
       "steps of many requests: a batch of 21 nodes is no whole number of trees of 5";
   CHECK(known.skipped.count(reason) == 1);
+}
+
+TEST_CASE("a batch's step is composed of the levels that its engine grew, also of one request") {
+  const std::vector<PointMeasurement> single = single_points();
+  const FitReport before = fitted(single);
+  const auto levels_of = [&](std::int64_t requests, std::optional<std::int64_t> launches) {
+    PointMeasurement m = batch_point("nsa/d6k3n8/bfs/c8e/F*", requests, 4096);
+    if (launches) {
+      m.ranges.push_back({.path = name_of(LaunchKind::kTreeAttention), .launches = *launches});
+    }
+    const BatchPoints known = batch_points(joined(single, {m}), before.model);
+    REQUIRE(known.points.size() == 1);
+    double levels = 0.0;
+    for (const LaunchWork& work : known.points[0].work) {
+      levels += work.kind == LaunchKind::kTreeAttention ? work.launches : 0.0;
+    }
+    return levels;
+  };
+  CHECK(levels_of(8, {}) == 6.0);
+  CHECK(levels_of(8, 6) == 6.0);
+  CHECK(levels_of(1, 6) == 6.0);
+  CHECK(levels_of(8, 3) == 3.0);  // an older engine's
 }
 
 TEST_CASE("a fit finds what many requests take, and moves nothing of steps of one") {
