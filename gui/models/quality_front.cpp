@@ -86,7 +86,9 @@ QString loss_text(const std::optional<double>& most_kl) {
   if (!most_kl) {
     return QString::fromUtf8("not measured");
   }
-  return *most_kl > 0.0 ? fixed(*most_kl, 3) + " nats" : QString("exact");
+  return *most_kl > 0.0
+             ? QString::fromUtf8("at most %1 nats a token (95 %)").arg(fixed(*most_kl, 3))
+             : QString("exact");
 }
 
 QString front_text(const QualityFront& front) {

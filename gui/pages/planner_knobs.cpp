@@ -254,7 +254,10 @@ void PlannerPage::set_up_bandwidth() {
   typed_bandwidth_->setSuffix(tr(" TB/s"));
   typed_bandwidth_->setAccessibleName(tr("Memory bandwidth in TB/s"));
   connect(bandwidth_, &QSlider::valueChanged, this, [this](int position) {
-    typed_bandwidth_->setValue(static_cast<double>(position) / kStepsPerTerabyte);
+    const HardwareSpec* machine = planner_->machine();
+    const double own = machine == nullptr ? 0.0 : machine->raw_bandwidth() / kBytesPerTerabyte;
+    const bool is_own = position == static_cast<int>(std::lround(own * kStepsPerTerabyte));
+    typed_bandwidth_->setValue(is_own ? own : static_cast<double>(position) / kStepsPerTerabyte);
   });
   connect(typed_bandwidth_, &QDoubleSpinBox::valueChanged, this, &PlannerPage::turn_bandwidth);
 }

@@ -19,6 +19,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "engine/analyse/plan/hardware_file.h"
 #include "gui/models/batch_text.h"
@@ -45,6 +46,7 @@ namespace {
 constexpr int kSummaryLines = 2, kMoreSummaryLines = 4;
 constexpr int kHighPage = 860;
 constexpr int kLeastGrid = 180;
+constexpr double kShownAlike = 0.005;  // TB/s: two decimals are shown
 
 // What is selected is moved into sight.
 QScrollArea* scrolled(PlanGrid& grid) {
@@ -168,7 +170,7 @@ QWidget* PlannerPage::make_answer() {
   beside_table_->setTabBarAutoHide(true);
   beside_table_->addTab(details_, tr("Strategy"));
   beside_table_->setFocusProxy(details_);  // Tab would not get past a hidden bar
-  switches_->hide();  // until there are several requests at once
+  switches_->hide();                       // until there are several requests at once
   switches_->setParent(this);
   lower->addWidget(beside_table_);
   lower->setStretchFactor(0, 7);  // at 1024 the interval is whole
@@ -209,12 +211,15 @@ void PlannerPage::setBandwidth(double terabytes_per_s) {
   typed_bandwidth_->setValue(terabytes_per_s);
 }
 
+// What the machine has itself, as it is shown, is no turn of it: its measured times count again.
 void PlannerPage::turn_bandwidth(double terabytes_per_s) {
+  const HardwareSpec* machine = planner_->machine();
+  const double own = machine == nullptr ? 0.0 : machine->raw_bandwidth() / kBytesPerTerabyte;
   const QSignalBlocker quietly(bandwidth_);
   bandwidth_->setValue(static_cast<int>(std::lround(terabytes_per_s * kStepsPerTerabyte)));
-  bandwidth_turned_ = true;
+  bandwidth_turned_ = std::fabs(terabytes_per_s - own) >= kShownAlike;
   show_bandwidth();
-  planner_->setBandwidth(terabytes_per_s);
+  planner_->setBandwidth(bandwidth_turned_ ? std::optional(terabytes_per_s) : std::nullopt);
 }
 
 void PlannerPage::ask_for_machine() {
@@ -304,7 +309,7 @@ void PlannerPage::show_plan() {
   stack_->setCurrentIndex(1);
   if (plan != shown_ && !planner_->isBusy()) {
     const QString still = shown_ ? nothing_moved_text(*shown_, *plan) : QString();
-    summary_->setText(still.isEmpty() ? summary() : still + " " + summary());
+    summary_->setText(compact(still.isEmpty() ? summary() : still + " " + summary()));
   }
   leave_out_own();
   list_slices(plan);

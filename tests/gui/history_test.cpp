@@ -13,6 +13,9 @@
 #include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
+#include <QToolButton>
+#include <initializer_list>
+#include <utility>
 
 #include "gui/models/point_column.h"
 #include "gui/models/preferences.h"
@@ -136,6 +139,51 @@ class HistoryTest : public QObject {
     QCOMPARE(bandwidth->value(), measured);
     QTRY_VERIFY_WITH_TIMEOUT(!planner.isBusy(), kWaitMs);
     QVERIFY(!window.history().stack().canUndo());
+    // The measured machine again, not one of its figures of which nothing was measured.
+    QVERIFY(!planner.bandwidth() && !planner.plan()->isTurned());
+  }
+
+  // The command that plans alike says all that a plan hangs on.
+  void whatThePlannerPlansIsTakenBackWhole() {
+    Window window;
+    const QString path = folder_.filePath("whole.db");
+    write_synthetic_campaign(path, true);
+    show(window, "planner");
+    QVERIFY(open(window, path));
+    PlannerPage& page = window.plannerPage();
+    Planner& planner = page.planner();
+    const auto planned = [&] { return planner.plan() && !planner.isBusy(); };
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    QTest::qWait(50);
+    const QString before = planner.commandLine("plan.json");
+    const PlanTable whole = planner.plan()->chosen;
+    int turned = 0;
+    for (const auto& [widget, key] : std::initializer_list<std::pair<QWidget*, Qt::Key>>{
+             {&page.bandwidth(), Qt::Key_Right},
+             {&page.typedBandwidth(), Qt::Key_Up},
+             {&page.maxLoss(), Qt::Key_Up},
+             {&page.hardware(), Qt::Key_Down},
+             {&page.draftVocab(), Qt::Key_Down},
+             {&page.classButton(PrecisionClass::kStrict), Qt::Key_Space}}) {
+      if (!widget->isEnabled()) {
+        continue;
+      }
+      turn(*widget, key);
+      QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+      if (!window.history().stack().canUndo()) {
+        continue;  // of one choice
+      }
+      turned += 1;
+      QVERIFY2(planner.commandLine("plan.json") != before, qPrintable(widget->accessibleName()));
+      undo(window);
+      QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+      QCOMPARE(planner.commandLine("plan.json"), before);
+      QCOMPARE(planner.plan()->chosen.hardware, whole.hardware);
+      QCOMPARE(planner.plan()->chosen.provenance_note, whole.provenance_note);
+      QVERIFY(planner.plan()->chosen.entries.front().evaluation.throughput ==
+              whole.entries.front().evaluation.throughput);
+    }
+    QVERIFY2(turned >= 5, qPrintable(QString::number(turned)));
   }
 
   void anotherDatabaseHasNothingToTakeBack() {
