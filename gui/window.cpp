@@ -94,6 +94,7 @@ Window::Window()
   connect(tabs_, &QTabWidget::currentChanged, this, &Window::recolor_shown);
   connect(start_page_, &StartPage::openRequested, this, &Window::ask_for_file);
   connect(start_page_, &StartPage::shippedRequested, &document_, &Document::open);
+  connect(start_page_, &StartPage::measureRequested, this, [this] { showPage("measure"); });
   connect(runs_page_, &RunsPage::pointsOfRunRequested, this, [this](qint64 run_id) {
     document_.setFilter("run=" + QString::number(run_id));
     tabs_->setCurrentWidget(points_page_);

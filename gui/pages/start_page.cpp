@@ -26,12 +26,17 @@ StartPage::StartPage(QWidget* parent)
   const QString path = shipped_database();
   shipped_->setText(tr("Open the shipped measurements (%1)").arg(QFileInfo(path).fileName()));
   shipped_->setVisible(!path.isEmpty());
+  QPushButton* measure = new QPushButton(tr("Measure this machine"));
+  measure->setObjectName("startMeasure");
+  measure->setToolTip(tr("What this machine has, and sweeps that measure it into a new database"));
+  connect(measure, &QPushButton::clicked, this, &StartPage::measureRequested);
   connect(open, &QPushButton::clicked, this, &StartPage::openRequested);
   connect(shipped_, &QPushButton::clicked, this, [this, path] { Q_EMIT shippedRequested(path); });
 
   QHBoxLayout* buttons = new QHBoxLayout;
   buttons->addWidget(open);
   buttons->addWidget(shipped_);
+  buttons->addWidget(measure);
   buttons->addStretch();
   QVBoxLayout* column = new QVBoxLayout;
   column->addStretch(2);

@@ -21,6 +21,7 @@ class StartPage : public QWidget {
  Q_SIGNALS:
   void openRequested();
   void shippedRequested(const QString& path);
+  void measureRequested();
 
  private:
   QLabel* title_;

@@ -2,12 +2,15 @@
 
 #include <QAction>
 #include <QKeyEvent>
+#include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QMenu>
 #include <QMenuBar>
 #include <QVBoxLayout>
 #include <algorithm>
+
+#include "gui/views/text.h"
 
 namespace versieve::gui {
 namespace {
@@ -49,7 +52,11 @@ bool matches_letters(const QString& typed, const QString& text) {
 }
 
 CommandPalette::CommandPalette(const QList<QAction*>& commands, QWidget* parent)
-    : QDialog(parent), commands_(commands), typed_(new QLineEdit), list_(new QListWidget) {
+    : QDialog(parent),
+      commands_(commands),
+      typed_(new QLineEdit),
+      none_(quiet_label({})),
+      list_(new QListWidget) {
   setObjectName("palette");
   setWindowTitle(tr("Commands"));
   setAttribute(Qt::WA_DeleteOnClose);
@@ -60,6 +67,7 @@ CommandPalette::CommandPalette(const QList<QAction*>& commands, QWidget* parent)
   list_->setAccessibleName(tr("Commands that fit"));
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->addWidget(typed_);
+  layout->addWidget(none_);
   layout->addWidget(list_, 1);
   connect(typed_, &QLineEdit::textChanged, this, &CommandPalette::narrow);
   connect(typed_, &QLineEdit::returnPressed, this, &CommandPalette::run_chosen);
@@ -68,7 +76,7 @@ CommandPalette::CommandPalette(const QList<QAction*>& commands, QWidget* parent)
 }
 
 // What begins with the letters stands before what has them together, and that before what has them
-// apart.
+// apart, or together in its id ("plan.energy").
 void CommandPalette::narrow() {
   list_->clear();
   const QString typed = typed_->text().trimmed();
@@ -78,7 +86,9 @@ void CommandPalette::narrow() {
       const int of_command = words.startsWith(typed, Qt::CaseInsensitive) ? 0
                              : words.contains(typed, Qt::CaseInsensitive) ? 1
                                                                           : 2;
-      if (of_command != rank || !command->isEnabled() || !matches_letters(typed, words)) {
+      const bool fits = matches_letters(typed, words) ||
+                        command->objectName().contains(typed, Qt::CaseInsensitive);
+      if (of_command != rank || !command->isEnabled() || !fits) {
         continue;
       }
       const QString keys = command->shortcut().toString(QKeySequence::NativeText);
@@ -88,6 +98,9 @@ void CommandPalette::narrow() {
     }
   }
   list_->setCurrentRow(0);
+  none_->setText(list_->count() == 0 ? tr("No command that can be run now has these letters.")
+                                     : QString());
+  none_->setVisible(list_->count() == 0);
 }
 
 // Gone before the command begins: it may open a dialog of its own.

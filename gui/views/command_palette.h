@@ -7,6 +7,7 @@
 #include <QList>
 
 class QAction;
+class QLabel;
 class QLineEdit;
 class QListWidget;
 class QMenuBar;
@@ -35,6 +36,7 @@ class CommandPalette : public QDialog {
 
   QList<QAction*> commands_;
   QLineEdit* typed_;
+  QLabel* none_;  // that nothing fits
   QListWidget* list_;
 };
 

@@ -194,7 +194,7 @@ void ParallelPlot::paintEvent(QPaintEvent*) {
     painter.drawText(rect(), Qt::AlignCenter | Qt::TextWordWrap,
                      scene_job_.isRunning() ? tr("Drawing …")
                      : !document_.snapshot() || document_.snapshot()->overview.points.empty()
-                         ? tr("This database holds no points yet: versieve profile measures them.")
+                         ? tr("This database holds no points yet: the page Measure measures them.")
                          : tr("Choose two axes at least."));
     return;
   }

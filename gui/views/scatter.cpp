@@ -446,7 +446,7 @@ QString Scatter::emptyText() const {
     return tr("Drawing …");
   }
   if (!document_.snapshot() || document_.snapshot()->overview.points.empty()) {
-    return tr("This database holds no points yet: versieve profile measures them.");
+    return tr("This database holds no points yet: the page Measure measures them.");
   }
   return document_.shown().empty()
              ? tr("The filter leaves no point.")

@@ -15,6 +15,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 #include <QTimer>
+#include <algorithm>
 
 #include "gui/views/command_palette.h"
 #include "gui/views/theme.h"
@@ -177,8 +178,19 @@ class CommandsTest : public QObject {
     QCOMPARE(palette->list().currentRow(), 1);
     QTest::keyClick(&palette->typed(), Qt::Key_Up);
     QCOMPARE(palette->list().currentRow(), 0);
+    const auto says_none = [palette] {
+      const QList<QLabel*> labels = palette->findChildren<QLabel*>();
+      return std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
+        return label->isVisible() && label->text().startsWith("No command");
+      });
+    };
+    QVERIFY(!says_none());
+    QTest::keyClicks(&palette->typed(), "plan.energy");  // an id is found, too
+    QCOMPARE(palette->list().count(), 1);
+    palette->typed().clear();
     QTest::keyClicks(&palette->typed(), "zzzz");
     QCOMPARE(palette->list().count(), 0);
+    QVERIFY(says_none());
     QTest::keyClick(&palette->typed(), Qt::Key_Return);
     QVERIFY(palette->isVisible());
     QTest::keyClick(palette, Qt::Key_Escape);

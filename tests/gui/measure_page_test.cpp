@@ -88,6 +88,16 @@ class MeasurePageTest : public QObject {
     job_pool().waitForDone();
   }
 
+  // Who has measured nothing yet begins here, not at a file.
+  void theStartPageLeadsHere() {
+    Window window;
+    window.show();
+    QPushButton* measure = window.findChild<QPushButton*>("startMeasure");
+    QVERIFY(measure != nullptr && measure->isVisible());
+    QTest::mouseClick(measure, Qt::LeftButton);
+    QVERIFY(window.measurePage().isVisible());
+  }
+
   void progressIsReadAsTheCommandSaysIt() {
     const auto at = sweep_progress("120/400 points, 0:12 passed, about 3:07 left, 2 failed   ");
     QVERIFY(at);
