@@ -108,10 +108,9 @@ Winner MachineBench::winner_among(const std::vector<int>& candidates, const Situ
   }
   for (const auto& [rate, place] : ordered(rates, situation.requests)) {
     const int candidate = candidates[place];
-    if (is_held || !isBounded() ||
-        keeps_bound(prices.evaluated(strategies_[static_cast<std::size_t>(candidate)]),
-                    situation.requests)) {
-      return {candidate, rate};
+    const Evaluation e = prices.evaluated(strategies_[static_cast<std::size_t>(candidate)]);
+    if (is_held || !isBounded() || keeps_bound(e, situation.requests)) {
+      return {candidate, rate, e.throughput_interval};
     }
   }
   return {};

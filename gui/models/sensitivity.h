@@ -78,6 +78,7 @@ struct SensitivityQuestion {
 struct Winner {
   int strategy = -1;  // index into Sensitivity::strategies; -1: none fits or keeps the bound
   double rate = 0.0;  // tokens a second
+  Interval interval;  // 90 %, of the plan's number of requests
 };
 
 struct TornadoRow {

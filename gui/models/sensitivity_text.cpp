@@ -23,6 +23,11 @@ QString strategy_name(const Sensitivity& sensitivity, int strategy) {
                             sensitivity.strategies[static_cast<std::size_t>(strategy)].text()));
 }
 
+QString rate_text(const Winner& winner) {
+  return QObject::tr("%1 tokens/s (90 %: %2 – %3)")
+      .arg(fixed(winner.rate, 0), fixed(winner.interval.low, 0), fixed(winner.interval.high, 0));
+}
+
 }  // namespace
 
 QString name_of(Knob knob) {
@@ -193,8 +198,8 @@ QString cell_text(const Sensitivity& s, int column, int row) {
                name_of(s.question.y), knob_text(s.question.y, s.y[static_cast<std::size_t>(row)]));
   return winner.strategy < 0
              ? at + no_winner_text(s)
-             : at + QObject::tr("%1, %2 tokens/s, × %3 of %4")
-                        .arg(strategy_name(s, winner.strategy), fixed(winner.rate, 0),
+             : at + QObject::tr("%1, %2, × %3 of %4")
+                        .arg(strategy_name(s, winner.strategy), rate_text(winner),
                              fixed(winner.rate / s.base(), 2),
                              s.own.strategy < 0 ? QObject::tr("the planner's machine")
                                                 : QObject::tr("this machine's"));
@@ -234,12 +239,12 @@ QString turned_text(const Sensitivity& s) {
     return QObject::tr("Turned: %1.").arg(no_winner_text(s));
   }
   if (s.unturned.strategy < 0) {
-    return QObject::tr("Turned: %1 tokens/s by %2; on the planner's machine %3.")
-        .arg(fixed(s.own.rate, 0), strategy_name(s, s.own.strategy), no_winner_text(s));
+    return QObject::tr("Turned: %1 by %2; on the planner's machine %3.")
+        .arg(rate_text(s.own), strategy_name(s, s.own.strategy), no_winner_text(s));
   }
   const bool is_same = s.own.strategy == s.unturned.strategy;
-  return QObject::tr("Turned: %1 tokens/s, × %2 of the planner's machine, %3")
-      .arg(fixed(s.own.rate, 0), fixed(s.own.rate / s.unturned.rate, 2),
+  return QObject::tr("Turned: %1, × %2 of the planner's machine, %3")
+      .arg(rate_text(s.own), fixed(s.own.rate / s.unturned.rate, 2),
            is_same
                ? QObject::tr("by the same strategy.")
                : QObject::tr("by %1 in the place of %2.")

@@ -158,7 +158,7 @@ QList<QStringList> WinnerMap::savedRows() const {
     return unit_of(knob).isEmpty() ? name_of(knob) : name_of(knob) + ", " + unit_of(knob);
   };
   QList<QStringList> rows = {{title(answer_->question.x), title(answer_->question.y), tr("Winner"),
-                              tr("Tokens a second")}};
+                              tr("Tokens a second"), tr("90 % from"), tr("90 % to")}};
   for (std::size_t y = 0; y < answer_->y.size(); ++y) {
     for (std::size_t x = 0; x < answer_->x.size(); ++x) {
       const Winner& winner = answer_->at(static_cast<int>(x), static_cast<int>(y));
@@ -167,8 +167,12 @@ QList<QStringList> WinnerMap::savedRows() const {
               ? QString()
               : QString::fromStdString(
                     answer_->strategies[static_cast<std::size_t>(winner.strategy)].text());
-      rows << QStringList{QString::number(answer_->x[x]), QString::number(answer_->y[y]), name,
-                          QString::number(winner.rate)};
+      rows << QStringList{QString::number(answer_->x[x]),
+                          QString::number(answer_->y[y]),
+                          name,
+                          QString::number(winner.rate),
+                          QString::number(winner.interval.low),
+                          QString::number(winner.interval.high)};
     }
   }
   return rows;

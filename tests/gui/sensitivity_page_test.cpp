@@ -259,7 +259,7 @@ class SensitivityPageTest : public QObject {
     QVERIFY(s.own.strategy >= 0);
     int without = 0;
     const int middle = kMapSide / 2;
-    for (const int column : {0, 13, 26, middle, 45, kMapSide - 1}) {
+    for (const int column : {0, 20, middle, kMapSide - 1}) {
       for (const int row : {5, middle}) {
         const Situation at = placed(placed(s.situation, Knob::kSms, row / (kMapSide - 1.0)),
                                     Knob::kBandwidth, column / (kMapSide - 1.0));
@@ -272,7 +272,7 @@ class SensitivityPageTest : public QObject {
                 std::fabs(winner.rate / kept.front()->evaluation.throughput - 1.0) < 1e-9);
       }
     }
-    QVERIFY2(without > 0 && without < 12, "some machines keep it and some do not");
+    QVERIFY2(without > 0 && without < 8, "some machines keep it and some do not");
     QVERIFY2(cell_text(s, 0, middle).contains("ms between tokens"),
              qPrintable(cell_text(s, 0, middle)));
     QVERIFY(page().borders().text().contains("nothing keeps"));
