@@ -144,7 +144,7 @@ TEST_CASE("where steps of many requests were measured, their times and intervals
   // However wide its numbers are, the sentence ends.
   fit.batch.log_latency = 700.0;
   const std::string wide = batch_text(fit, target.attention);
-  CHECK(wide.size() > 1000);
+  CHECK(wide.size() > 960);
   CHECK(wide.substr(wide.size() - 15) == "(an assumption)");
   // Points of sparse targets say nothing of a dense one.
   CHECK(batch_text(fit, AttentionKind::kDense).find("assumptions") != std::string::npos);
