@@ -21,9 +21,9 @@
 #include "gui/views/theme.h"
 #include "gui/views/view_saver.h"
 #include "model/words/error.h"
+#include "tests/gui/database_case.h"
 #include "tests/gui/many_points.h"
 #include "tests/gui/test_main.h"
-#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -75,8 +75,7 @@ class BadDayTest : public QObject {
   void initTestCase() {
     theme::apply(*qApp);
     std::signal(SIGXFSZ, SIG_IGN);  // writing too much is an error then
-    sweep_ = folder_.filePath("sweep.db");
-    test::write_made_up_sweep(sweep_.toStdString());
+    sweep_ = made_up_sweep_in(folder_);
   }
 
   void init() {

@@ -14,8 +14,8 @@
 #include "gui/views/theme.h"
 #include "gui/window.h"
 #include "model/words/error.h"
+#include "tests/gui/database_case.h"
 #include "tests/gui/test_main.h"
-#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -30,8 +30,7 @@ class FilterTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    sweep_ = folder_.filePath("sweep.db");
-    test::write_made_up_sweep(sweep_.toStdString());
+    sweep_ = made_up_sweep_in(folder_);
   }
 
   void cleanupTestCase() { job_pool().waitForDone(); }

@@ -12,8 +12,8 @@
 #include "gui/pages/points_page.h"
 #include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
+#include "tests/gui/database_case.h"
 #include "tests/gui/test_main.h"
-#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -60,8 +60,7 @@ class KeyboardTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    campaign_ = folder_.filePath("campaign.db");
-    write_synthetic_campaign(campaign_, true);
+    campaign_ = synthetic_campaign_in(folder_);
   }
 
   void cleanupTestCase() { job_pool().waitForDone(); }

@@ -20,8 +20,8 @@
 #include "gui/views/axis.h"
 #include "gui/views/contrast.h"
 #include "gui/views/theme.h"
+#include "tests/gui/database_case.h"
 #include "tests/gui/test_main.h"
-#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -70,8 +70,7 @@ class LookTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    campaign_ = folder_.filePath("campaign.db");
-    write_synthetic_campaign(campaign_, true);
+    campaign_ = synthetic_campaign_in(folder_);
   }
 
   void cleanup() { theme::apply(*qApp); }
@@ -405,11 +404,11 @@ class LookTest : public QObject {
   // Gains stood beside figures of no unit.
   void numbersInTablesHaveAUnit() {
     Window window;
-    const QSet<QString> bare = {"Rank",          "N",        "ρ",       "Run",
-                                "Points",        "Refused",  "Failed",  "Texts",
-                                "Moved",         "Ratio",    "T",       "L",
-                                "p loses",       "p better", "Context", "95 % interval", "Bound by", "Loss",
-                                "90 % interval", "First",    "Second",  "Rank, "};
+    const QSet<QString> bare = {
+        "Rank",          "N",        "ρ",       "Run",           "Points",   "Refused",
+        "Failed",        "Texts",    "Moved",   "Ratio",         "T",        "L",
+        "p loses",       "p better", "Context", "95 % interval", "Bound by", "Loss",
+        "90 % interval", "First",    "Second",  "Rank, "};
     for (const QTableView* table : window.findChildren<QTableView*>()) {
       for (int column = 0; table->model() != nullptr && column < table->model()->columnCount();
            ++column) {

@@ -1,7 +1,6 @@
 // What does quality cost? The flow by mouse and keyboard on the shipped database: the front, a
 // limit that is dragged and stepped, ranks that follow, and an export that the command repeats.
 #include <QComboBox>
-#include <QDir>
 #include <QPushButton>
 #include <QTemporaryDir>
 #include <QTest>
@@ -13,10 +12,10 @@
 #include "gui/pages/quality/quality_page.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/theme.h"
+#include "tests/gui/database_case.h"
 #include "tests/gui/run_command.h"
 #include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
-#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -42,12 +41,8 @@ class QualityPageTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    QVERIFY(copy_shipped("h100.db", folder_));
-    QVERIFY(QDir::setCurrent(folder_.path()));
-    window_ = std::make_unique<Window>();
-    window_->resize(1280, 860);
-    window_->show();
-    QVERIFY(open(*window_, "h100.db"));
+    window_ = window_on_shipped("h100.db", folder_);
+    QVERIFY(window_ != nullptr);
     window_->showPage("quality");
     QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
   }

@@ -1,7 +1,6 @@
 // Why is this step so slow? The flow by mouse and keyboard on the shipped database: a step of the
 // trained pair and another beside it, told launch by launch in every picture.
 #include <QComboBox>
-#include <QDir>
 #include <QLabel>
 #include <QTabWidget>
 #include <QTemporaryDir>
@@ -14,9 +13,9 @@
 #include "gui/pages/step/step_page.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/theme.h"
+#include "tests/gui/database_case.h"
 #include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
-#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -55,12 +54,8 @@ class StepPageTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    QVERIFY(copy_shipped("h100.db", folder_));
-    QVERIFY(QDir::setCurrent(folder_.path()));
-    window_ = std::make_unique<Window>();
-    window_->resize(1280, 860);
-    window_->show();
-    QVERIFY(open(*window_, "h100.db"));
+    window_ = window_on_shipped("h100.db", folder_);
+    QVERIFY(window_ != nullptr);
   }
 
   void cleanupTestCase() {

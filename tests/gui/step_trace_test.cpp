@@ -2,7 +2,6 @@
 // two beside each other; and what follows from a made-up trace.
 #include <QCheckBox>
 #include <QComboBox>
-#include <QDir>
 #include <QLabel>
 #include <QTabWidget>
 #include <QTemporaryDir>
@@ -18,10 +17,10 @@
 #include "gui/views/theme.h"
 #include "gui/views/view_saver.h"
 #include "tests/db/sample_points.h"
+#include "tests/gui/database_case.h"
 #include "tests/gui/golden.h"
 #include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
-#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
@@ -75,12 +74,8 @@ class StepTraceTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
-    QVERIFY(copy_shipped("h100-traces.db", folder_));
-    QVERIFY(QDir::setCurrent(folder_.path()));
-    window_ = std::make_unique<Window>();
-    window_->resize(1280, 860);
-    window_->show();
-    QVERIFY(open(*window_, "h100-traces.db"));
+    window_ = window_on_shipped("h100-traces.db", folder_);
+    QVERIFY(window_ != nullptr);
     window_->showPage("step");
   }
 
