@@ -1,5 +1,6 @@
 #include "model/launches/launch_work.h"
 
+#include "model/launches/sampling.h"
 #include "model/words/assert.h"
 
 namespace versieve {
@@ -59,6 +60,23 @@ constexpr std::array<const char*, kLaunchKindCount> kNames = {"nsa_compressed",
                                                               "index_scores",
                                                               "topk_short"};
 
+struct KindOfPath {
+  LaunchKind kind;
+  const char* path;
+};
+
+// Kinds of another path than their name.
+constexpr KindOfPath kPaths[] = {{LaunchKind::kFlashRows, "flash_decode"},
+                                 {LaunchKind::kTreeWalkBaseline, "tree_walk"},
+                                 {LaunchKind::kResaDecodeScore, "resa_decode"},
+                                 {LaunchKind::kResaDecodeSelect, "resa_decode"},
+                                 {LaunchKind::kTopkSort, "topk"},
+                                 {LaunchKind::kTopkRadix, "topk"},
+                                 {LaunchKind::kTopkGvr, "topk"},
+                                 {LaunchKind::kTopkShort, "topk"}};
+// Paths of no kind of their own: what they do is counted in another one's.
+constexpr KindOfPath kCountedIn[] = {{kCutsKind, "row_cuts"}};
+
 }  // namespace
 
 LaunchKind launch_of(LaunchKind kind) {
@@ -75,23 +93,19 @@ const char* name_of(LaunchKind kind) {
 }
 
 const char* path_of(LaunchKind kind) {
-  if (kind == LaunchKind::kFlashRows) {
-    return "flash_decode";
+  for (const KindOfPath& other : kPaths) {
+    if (other.kind == kind) {
+      return other.path;
+    }
   }
-  if (kind == LaunchKind::kTreeWalkBaseline) {
-    return "tree_walk";
-  }
-  if (launch_of(kind) != kind) {
-    return name_of(launch_of(kind));
-  }
-  const bool ranks = kind == LaunchKind::kTopkSort || kind == LaunchKind::kTopkRadix ||
-                     kind == LaunchKind::kTopkGvr || kind == LaunchKind::kTopkShort;
-  return ranks ? "topk" : name_of(kind);
+  return name_of(kind);
 }
 
 std::optional<LaunchKind> launch_kind(std::string_view path) {
-  if (path == "row_cuts") {  // the sampler's own search before it
-    return LaunchKind::kSpecChain;
+  for (const KindOfPath& part : kCountedIn) {
+    if (path == part.path) {
+      return part.kind;
+    }
   }
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (path == path_of(static_cast<LaunchKind>(i))) {

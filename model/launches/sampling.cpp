@@ -41,7 +41,7 @@ void Sampler::add_cuts(const SamplingCase& c, std::int64_t rows) const {
   const double exchange =
       kCutExchange + (of_row == kSamplerCluster ? kWideExchange + kWideRow * number(rows) : 0.0);
   LaunchWork work =
-      made(LaunchKind::kSpecChain, traffic::tree_tests(rows, vocab, element_bytes), 1.0,
+      made(kCutsKind, traffic::tree_tests(rows, vocab, element_bytes), 1.0,
            std::ceil(number(rows) / at_once) * passes *
                (exchange + (element_bytes > 2 ? 1.0 : kCutOfTwoBytes) * kCutStep * slice),
            true);

@@ -28,6 +28,9 @@ double clusters_at_once(double blocks, double of_sm);
 inline constexpr double kSamplerLogits = 1024.0;  // of a block
 inline constexpr double kSamplerCluster = 16.0;   // blocks that share a row
 
+// The kind that a search for rows' cuts is counted in.
+inline constexpr LaunchKind kCutsKind = LaunchKind::kSpecChain;
+
 struct Sampler {
   std::int64_t vocab = 0, element_bytes = 2;
   bool cold = false;

@@ -36,11 +36,12 @@ Evaluation CellPricer::evaluate(const Strategy& s, const ContextBucket& bucket,
   return nsa ? own_.evaluate(s, bucket, note) : systems_.evaluate(s, bucket, note);
 }
 
-MemoryNeed CellPricer::memory(const Strategy& s, const ContextBucket& bucket) const {
+MemoryNeed CellPricer::memory_on(const HardwareSpec& machine, const Strategy& s,
+                                 const ContextBucket& bucket) const {
   const bool of_own =
       target_.attention == AttentionKind::kDense || s.attention == AttentionMethod::kNsa;
   return memory_need(s, of_own ? target_ : systems_.dense(), own_.draft(),
-                     systems_.draft_model_of(s), bucket.high, bytes_of(fit_.dtype), hardware_);
+                     systems_.draft_model_of(s), bucket.high, bytes_of(fit_.dtype), machine);
 }
 
 }  // namespace versieve

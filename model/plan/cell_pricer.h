@@ -29,7 +29,11 @@ class CellPricer {
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
                       std::string& note) const;
   // Of requests as long as the bucket's longest context.
-  MemoryNeed memory(const Strategy& strategy, const ContextBucket& bucket) const;
+  MemoryNeed memory(const Strategy& strategy, const ContextBucket& bucket) const {
+    return memory_on(hardware_, strategy, bucket);
+  }
+  MemoryNeed memory_on(const HardwareSpec& machine, const Strategy& strategy,
+                       const ContextBucket& bucket) const;
   bool fits(const Strategy& strategy, const ContextBucket& bucket) const {
     return memory(strategy, bucket).requests() >= concurrency();
   }

@@ -86,8 +86,10 @@ Evaluation DensePrices::evaluate(const Strategy& strategy, const Machine& machin
   return whole(machine).evaluate(strategy, bucket_, note);
 }
 
-bool DensePrices::fits(const Strategy& strategy, const Machine& machine) const {
-  return whole(machine).fits(strategy, bucket_);
+bool DensePrices::fits(const Strategy& strategy, const Machine& machine) {
+  return composer(machine.concurrency, machine.spec)
+             .memory_on(machine.spec, strategy, bucket_)
+             .requests() >= machine.concurrency;
 }
 
 }  // namespace versieve

@@ -34,7 +34,7 @@ class DensePrices {
   double throughput(const Strategy& strategy, const Machine& machine);
   // With its intervals; slower by far, as nothing of it is kept.
   Evaluation evaluate(const Strategy& strategy, const Machine& machine) const;
-  bool fits(const Strategy& strategy, const Machine& machine) const;
+  bool fits(const Strategy& strategy, const Machine& machine);
 
  private:
   struct Share {

@@ -76,5 +76,19 @@ TEST_CASE("dense tuples composed once are ranked and priced on machines as the p
         }
       }
     }
+    // Of machines of less and less memory, as a pricer of each says.
+    int fitting = 0, refused = 0;
+    for (const double mib : {80'000.0, 5'000.0, 3'000.0, 1'000.0}) {
+      HardwareSpec machine = turned_machine(1.0);
+      machine.fields[static_cast<std::size_t>(HardwareField::kMemoryMib)].value = mib;
+      const DensePrices::Machine on = prices.on(machine, 4);
+      const CellPricer pricer(fit, machine, target, options, 4);
+      for (const Strategy& strategy : ranked) {
+        CHECK(prices.fits(strategy, on) == pricer.fits(strategy, options.buckets.front()));
+        (prices.fits(strategy, on) ? fitting : refused) += 1;
+      }
+    }
+    CHECK(fitting > 0);
+    CHECK(refused > 0);
   }
 }
