@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/measure/bench/bench_place.h"
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/step_point.h"
 #include "kernels/common/bf16.h"
@@ -10,7 +11,6 @@
 #include "model/launches/step_shape.h"
 #include "model/words/error.h"
 #include "profiler/cold_reads.h"
-#include "profiler/environment.h"
 
 namespace versieve::engine {
 namespace {
@@ -137,17 +137,7 @@ StepBench bench_steps(const StepBenchOptions& options,
   for (const std::string& text : options.strategies) {
     strategies.push_back(Strategy::parse(text));
   }
-  const profiler::Environment environment = profiler::read_environment();
-  StepBench bench{.device = environment.cpu_name,
-                  .backend = options.on_gpu ? "cuda" : "cpu",
-                  .dtype = options.on_gpu ? "bf16" : "f32",
-                  .options = options};
-  if (options.on_gpu && environment.gpu) {
-    bench.device = environment.gpu->name;
-  }
-  if (options.on_gpu) {
-    bench.cold_reads = profiler::measure_cold_reads();
-  }
+  StepBench bench = bench_here<StepBench>(options);
   StepBencher bencher(options, cold_read_rate(bench.cold_reads));
   for (const std::int64_t context : options.contexts) {
     for (const Strategy& strategy : strategies) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "engine/measure/bench/bench_place.h"
 #include "engine/measure/sweep/cold_sets.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "model/launches/nsa_shape.h"
@@ -318,17 +319,7 @@ DraftChoice bench_tree(std::int64_t queries) {
 VerifyBench bench_verify(const VerifyBenchOptions& options,
                          const std::function<void(const VerifyCell&)>& on_cell) {
   check_options(options);
-  const profiler::Environment environment = profiler::read_environment();
-  VerifyBench bench{.device = environment.cpu_name,
-                    .backend = options.on_gpu ? "cuda" : "cpu",
-                    .dtype = options.on_gpu ? "bf16" : "f32",
-                    .options = options};
-  if (options.on_gpu && environment.gpu) {
-    bench.device = environment.gpu->name;
-  }
-  if (options.on_gpu) {
-    bench.cold_reads = profiler::measure_cold_reads();
-  }
+  VerifyBench bench = bench_here<VerifyBench>(options);
   const auto keep = [&](VerifyCell cell) {
     if (target_name(options.geometry) == "nsa-1b" && !has_own_layer(options) && options.on_gpu) {
       cell.recorded = recorded_public_path(cell.context_len, cell.queries);
