@@ -23,7 +23,7 @@ void run([[maybe_unused]] Ops<T>& ops, std::span<const Call> calls,
          const Alone& alone) {
 #ifdef VERSIEVE_HAS_CUDA
   if constexpr (!std::is_same_v<T, double>) {
-    if (calls.size() > 1 && launch_with_scratch<T>(ops, 0, [](const LaunchContext&) {})) {
+    if (calls.size() > 1 && has_launches(ops)) {
       launch_with_scratch<T>(ops, bytes(calls), [&calls, &launch](const LaunchContext& context) {
         launch(calls, context);
       });

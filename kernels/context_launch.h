@@ -16,4 +16,10 @@ using ContextLaunch = std::function<void(const LaunchContext&)>;
 template <class T>
 bool launch_with_scratch(Ops<T>& ops, std::size_t bytes, const ContextLaunch& launch);
 
+// Whether it would be called.
+template <class T>
+bool has_launches(Ops<T>& ops) {
+  return launch_with_scratch<T>(ops, 0, [](const LaunchContext&) {});
+}
+
 }  // namespace versieve::kernels

@@ -65,11 +65,6 @@ void launch_groups(const std::vector<Params>& calls, const Launch& launch) {
     launch(std::span(calls).subspan(first, std::min(kMostSampled, calls.size() - first)));
   }
 }
-
-template <class T>
-bool has_launches(Ops<T>& ops) {
-  return launch_with_scratch<T>(ops, 0, [](const LaunchContext&) {});
-}
 #endif
 
 }  // namespace

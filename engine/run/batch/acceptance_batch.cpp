@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/run/model/append.h"
+
 namespace versieve::engine {
 namespace {
 
@@ -32,11 +34,6 @@ Tested count_tested(std::span<const VerifiedTree<T>> trees) {
     }
   }
   return all;
-}
-
-template <class E>
-void append(std::vector<E>& all, const std::vector<E>& more) {
-  all.insert(all.end(), more.begin(), more.end());
 }
 
 }  // namespace

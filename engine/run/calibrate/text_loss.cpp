@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/run/model/wide.h"
 #include "kernels/common/bf16.h"
 #include "kernels/common/parallel_for.h"
 #include "model/words/assert.h"
@@ -13,16 +14,6 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kChunk = 256;  // nodes of a chain, as in prefill
-
-double wide(double x) {
-  return x;
-}
-double wide(float x) {
-  return x;
-}
-double wide(Bf16 x) {
-  return to_float(x);
-}
 
 }  // namespace
 

@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/run/model/append.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
-namespace {
-
-void append(std::vector<std::int32_t>& out, std::span<const std::int32_t> values) {
-  out.insert(out.end(), values.begin(), values.end());
-}
-
-}  // namespace
-
 template <class T>
 Draft<T>::Draft(kernels::Ops<T>& ops, const DraftShape& shape, DraftWeights<T> weights,
                 const T* embedding)

@@ -2,16 +2,13 @@
 // sequence's attention over its own entries and slots. The sums are those of draft.cpp, row by row.
 #include <algorithm>
 
+#include "engine/run/model/append.h"
 #include "engine/run/model/draft.h"
 #include "kernels/ops_together.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
-
-void append(std::vector<std::int32_t>& out, std::span<const std::int32_t> values) {
-  out.insert(out.end(), values.begin(), values.end());
-}
 
 // Of the nodes that a call runs: tokens, positions, rows of output_ that their features are, and
 // sequence after sequence what its attention reads.

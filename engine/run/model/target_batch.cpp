@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "engine/run/model/append.h"
 #include "engine/run/model/kv_pool.h"
 #include "engine/run/model/target.h"
 #include "model/words/assert.h"
@@ -13,10 +14,6 @@ namespace {
 
 bool is_nsa(const LlmShape& shape) {
   return shape.attention == AttentionKind::kNsa;
-}
-
-void append(std::vector<std::int32_t>& out, const std::vector<std::int32_t>& values) {
-  out.insert(out.end(), values.begin(), values.end());
 }
 
 bool is_chain(const DraftTree& tree) {

@@ -4,21 +4,11 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/common/bf16.h"
+#include "engine/run/model/wide.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
-
-double wide(double x) {
-  return x;
-}
-double wide(float x) {
-  return x;
-}
-double wide(Bf16 x) {
-  return to_float(x);
-}
 
 // The layer's budget, at most what there is; negative: all.
 std::int64_t budget_of(const TokenBudget& budget, std::int64_t layer, std::int64_t context_len) {

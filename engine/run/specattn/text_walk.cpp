@@ -4,20 +4,11 @@
 #include <numeric>
 
 #include "engine/run/calibrate/text_loss.h"
+#include "engine/run/model/wide.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
-
-double wide(double x) {
-  return x;
-}
-double wide(float x) {
-  return x;
-}
-double wide(Bf16 x) {
-  return to_float(x);
-}
 
 template <class T>
 std::int32_t argmax(std::span<const T> row) {
