@@ -6,6 +6,7 @@
 #include "engine/run/speculate/step.h"
 #include "kernels/cpu.h"
 #include "kernels/index_scores/cpu.h"
+#include "tests/engine/run/recorded_steps.h"
 #include "tests/engine/run/tiny_engine.h"
 #include "tests/gpu/gpu_ops.h"
 
@@ -185,12 +186,8 @@ TEMPLATE_TEST_CASE("generation with an indexer on the GPU: recorded and led step
          {"indexer:k48w8/ar", "indexer:k64w0/d4k1n5/bfs/c1/F*", "indexer:k100w30/d4k3n14/dfs/c1/F*",
           "indexer:k48w8/ar/bfs/c1/F*/topk=radix", "indexer:k48w8/ar/bfs/c1/F*/topk=sort"}) {
       CAPTURE(prompt, strategy);
-      GenerateOptions options = tiny::options(strategy, 70);
-      const Generation led = engine.generator.run(options);
-      options.records_steps = true;
-      const Generation recorded = engine.generator.run(options);
-      CHECK(recorded.recorded);
-      CHECK(recorded.tokens == led.tokens);
+      const auto [led, recorded] =
+          tiny::led_and_recorded(engine.generator, tiny::options(strategy, 70));
       CHECK(recorded.reads_saved == Approx(led.reads_saved));
     }
     GenerateOptions all = tiny::options("dense/ar", 70);

@@ -9,6 +9,7 @@
 #include "model/launches/launch_work.h"
 #include "model/launches/step_composition.h"
 #include "model/launches/step_shape.h"
+#include "tests/engine/run/recorded_steps.h"
 #include "tests/engine/run/tiny_engine.h"
 
 namespace versieve::engine {
@@ -155,12 +156,8 @@ TEST_CASE("recorded steps of an indexer give the led steps' tokens, from short c
     for (const char* tuple : {"indexer:k40w8/ar", "indexer:k40w0/d3k2n8/bfs/c1/F*",
                               "indexer:k60w30/d7k1n8/bfs/c1/F*", "indexer:k700w3/ar"}) {
       CAPTURE(prompt, tuple);
-      GenerateOptions options = tiny::options(tuple, 90);
-      const Generation led = engine.generator.run(options);
-      options.records_steps = true;
-      const Generation recorded = engine.generator.run(options);
-      CHECK(recorded.recorded);
-      CHECK(recorded.tokens == led.tokens);
+      const auto [led, recorded] =
+          tiny::led_and_recorded(engine.generator, tiny::options(tuple, 90));
       CHECK(recorded.reads_saved == Approx(led.reads_saved));
     }
   }

@@ -7,6 +7,7 @@
 #include "engine/run/speculate/decode_loss.h"
 #include "engine/run/speculate/rectify.h"
 #include "kernels/cpu.h"
+#include "tests/engine/run/recorded_steps.h"
 #include "tests/engine/run/tiny_engine.h"
 
 using namespace versieve;
@@ -156,13 +157,9 @@ TEMPLATE_TEST_CASE("generation with ReSA: recorded steps give the text of led on
   engine.generator.prefill(tiny::prompt(kPrompt));
   for (const char* strategy : {"resa:b4p0.05f5/ar", "resa:b16p0.1f32/ar", "resa:b4p0.3f1/ar"}) {
     CAPTURE(strategy);
-    GenerateOptions options = tiny::options(strategy, 34);
-    const Generation led = engine.generator.run(options);
-    options.records_steps = true;
-    const Generation recorded = engine.generator.run(options);
+    const GenerateOptions options = tiny::options(strategy, 34);
+    const auto [led, recorded] = tiny::led_and_recorded(engine.generator, options);
     CHECK(led.tokens.size() == 34);
-    CHECK(recorded.recorded);
-    CHECK(recorded.tokens == led.tokens);
     const std::int64_t every = options.strategy.resa_rectify_every;
     CHECK(led.rectifications == 33 / every);
     CHECK(recorded.rectifications == led.rectifications);
