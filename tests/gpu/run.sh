@@ -11,8 +11,8 @@
 #   --resume       parts that the table has as passed, by these programs, are not run again; other
 #                  rows of it stay until their parts are
 #   --seconds S    ends the part that runs after so many, and lists it and those after as not run
-# Exit code 0: every part of the table passed or had nothing to test; 1: one failed; 2: usage; 3: none
-# failed, but some were not run.
+# Exit code 0: every part of the table passed or had nothing to test; 1: one failed; 2: usage; 3:
+# none failed, but some were not run.
 set -uo pipefail
 
 refuse() {
