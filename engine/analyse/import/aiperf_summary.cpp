@@ -15,6 +15,20 @@ constexpr double kMost = 1e12;
 constexpr double kLeastMs = 1e-3, kMostMs = 1e6;  // of a token
 constexpr std::int64_t kMaxConcurrency = 1 << 20;
 
+// ms of a metric's unit.
+double milliseconds_of(const JsonRow& row, const char* name) {
+  constexpr std::pair<const char*, double> kUnits[] = {
+      {"ms", 1.0}, {"sec", 1e3}, {"s", 1e3}, {"us", 1e-3}, {"ns", 1e-6}};
+  const nlohmann::json unit = row.object[name].value("unit", nlohmann::json("ms"));
+  for (const auto& [known, ms] : kUnits) {
+    if (unit == known) {
+      return ms;
+    }
+  }
+  row.place.refuse(std::string(name) + " is in " + shown(unit.dump()) +
+                   ", which is no unit of time that AIPerf writes");
+}
+
 // A metric's number, as {"unit": "ms", "avg": 5.1, "p50": 5.0}.
 std::optional<double> metric(const JsonRow& row, const char* name,
                              std::initializer_list<const char*> kinds) {
@@ -104,12 +118,18 @@ ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
     out = acceptance_points(row, input, context_len);
     length = out.points.back().acceptance->accepted_per_step;
   }
+  const bool whole =
+      input.is_plain() || input.draft->width > 1 || is_timed_whole(counts_of(row, *input.draft));
   const std::int64_t requests = concurrency_of(row);
-  const std::optional<double> token_ms = metric(row, "inter_token_latency", {"p50", "avg"});
-  if (token_ms && requests > 0) {
-    checked(row.place, "inter_token_latency", *token_ms, kLeastMs, kMostMs);
+  const char* const latency = "inter_token_latency";
+  const std::optional<double> token = metric(row, latency, {"p50", "avg"});
+  if (token && !whole) {
+    out.left_out[kCutTimes] += 1;
+  } else if (token && requests > 0) {
+    const double ms =
+        checked(row.place, latency, *token * milliseconds_of(row, latency), kLeastMs, kMostMs);
     out.points.push_back(step_of_token_time(strategy_of(row.place, input.attention, *input.draft),
-                                            context_len, *token_ms, length));
+                                            context_len, ms, length));
   } else {
     out.left_out["times of nobody knows how many requests"] += 1;
   }

@@ -11,6 +11,7 @@ namespace {
 
 // No more than a positional form misses anyway.
 constexpr double kFewLost = 0.03;
+constexpr double kTimedWhole = 0.97;
 constexpr std::int64_t kMaxDrafts = 1'000'000'000'000'000;
 
 std::int64_t positions_of(const ChainCounts& counts) {
@@ -312,6 +313,11 @@ bool is_whole(const ChainCounts& c) {
   }
   return !c.draft_tokens ||
          static_cast<double>(*c.draft_tokens) >= all * static_cast<double>(c.accepted.size());
+}
+
+bool is_timed_whole(const ChainCounts& c) {
+  return static_cast<double>(c.draft_tokens.value_or(c.drafts * positions_of(c))) >=
+         kTimedWhole * static_cast<double>(c.drafts) * static_cast<double>(positions_of(c));
 }
 
 ImportedPoints chain_points(const ChainCounts& counts, const ImportText& input,

@@ -27,6 +27,9 @@ inline constexpr double kTornRead = 0.01;  // a busy server counts on while it p
 
 // Every draft had every position.
 bool is_whole(const ChainCounts& counts);
+// Nearly every draft had, so that the time of its steps is that of the chain.
+bool is_timed_whole(const ChainCounts& counts);
+inline constexpr const char* kCutTimes = "times of drafts of which some were cut short";
 
 // One acceptance point; two where short drafts were distinguished from long ones. `source` is what
 // refusals call the counts. Throws Error(kBadInput) where they contradict themselves.

@@ -98,7 +98,9 @@ ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
   const ChainCounts counts = counts_of(row);
   ImportedPoints out = chain_points(counts, input, context_len, row.place.text());
   const std::int64_t levels = static_cast<std::int64_t>(counts.accepted.size());
-  if (token_ms && has_number(row.object, "max_concurrency")) {
+  if (!is_timed_whole(counts)) {
+    out.left_out[kCutTimes] += 1;
+  } else if (token_ms && has_number(row.object, "max_concurrency")) {
     const double length =
         1.0 + static_cast<double>(*counts.accepted_tokens) / static_cast<double>(counts.drafts);
     out.points.push_back(step_of_token_time(

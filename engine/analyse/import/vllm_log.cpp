@@ -22,7 +22,6 @@ constexpr std::int64_t kMaxRequests = 1 << 20;
 constexpr std::int64_t kMaxPositions = 255;
 // Rates have three digits and lengths two, so that what follows from them is as coarse.
 constexpr double kDigits = 0.02;
-constexpr double kWhole = 0.97;
 constexpr double kLastDigit = 0.01;   // of a throughput
 constexpr double kLeastRate = 0.001;  // tokens a second of an engine, of some that are shown as one
 // Of the tokens that drafts emitted an answer's end may cut off some.
@@ -118,10 +117,12 @@ class Interval {
                     formatted("%.1f", tokens_per_s));
     }
   }
-  // Nearly every draft had every position, so that the steps were of that chain.
   bool is_whole() const {
-    return static_cast<double>(drafted_) >=
-           kWhole * static_cast<double>(positions_) * static_cast<double>(drafts());
+    ChainCounts counts;
+    counts.drafts = drafts();
+    counts.accepted.resize(static_cast<std::size_t>(positions_));
+    counts.draft_tokens = drafted_;
+    return is_timed_whole(counts);
   }
   std::int64_t drafts() const {
     const double whole = static_cast<double>(drafted_) / static_cast<double>(positions_);

@@ -1,4 +1,6 @@
 // JSON of vLLM: its benchmark's result, and the counts that its responses carry.
+#include <algorithm>
+
 #include "tests/engine/analyse/import/refusals.h"
 
 using namespace versieve;
@@ -43,6 +45,13 @@ TEST_CASE("a result's time of a token is that of a step by its tokens, and plain
   CHECK(read.points[1].key.strategy == "dense/d3k1n4/bfs/c1/F*");
   CHECK(read.points[1].key.regime == "concurrency 4");
   CHECK(read.points[1].time_ns.at(0) == Approx(4e6 * 2.63));
+  // A third of the drafts' tokens were never drafted: no time of the whole chain.
+  std::string cut = result("[0.74, 0.52, 0.37]", 2000);
+  cut.insert(1, R"("median_tpot_ms": 4, )");
+  const ImportedPoints without = read_vllm_bench({.file = "f", .text = cut});
+  CHECK(std::all_of(without.points.begin(), without.points.end(),
+                    [](const PointMeasurement& m) { return m.acceptance.has_value(); }));
+  CHECK(without.left_out.count("times of drafts of which some were cut short") == 1);
   const std::string plain = R"({"endpoint_type": "openai", "max_concurrency": 16, "completed": 2,)"
                             R"("total_input_tokens": 4000, "median_tpot_ms": 7.5})";
   const ImportedPoints ar = read_vllm_bench({.file = "f", .text = plain, .draft = DraftChoice{}});
@@ -225,12 +234,24 @@ TEST_CASE("a summary of AIPerf is its pooled histogram, at the requests of its p
   CHECK(chain.points[1].time_ns.at(0) == Approx(5e6 * 2.5));
   CHECK(read(pooled, DraftChoice{4, 1, 5}).points.back().key.strategy == "dense/d4k1n5/bfs/c1/F*");
   CHECK(read(summary(""), DraftChoice{}).points.at(0).time_ns.at(0) == Approx(5e6));
+  // Three of four tokens were drafted: no time of a chain of four.
+  const ImportedPoints cut = read(pooled, DraftChoice{4, 1, 5});
+  CHECK(std::all_of(cut.points.begin(), cut.points.end(),
+                    [](const PointMeasurement& m) { return m.acceptance.has_value(); }));
+  CHECK(cut.left_out.count("times of drafts of which some were cut short") == 1);
+  const auto in_unit = [&](const std::string& unit) {
+    std::string text = pooled;
+    return text.replace(text.find("\"ms\""), 4, "\"" + unit + "\"");
+  };
+  CHECK(read(in_unit("us"), DraftChoice{3, 1, 4}).points[1].time_ns.at(0) == Approx(5e3 * 2.5));
+  CHECK(read(in_unit("sec"), DraftChoice{3, 1, 4}).points[1].time_ns.at(0) == Approx(5e9 * 2.5));
   const auto refused = [&](const std::string& text, std::optional<DraftChoice> draft,
                            const std::string& part) {
     const Error error = test::error_of([&] { read(text, draft); });
     CHECK(error.code() == ExitCode::kBadInput);
     CHECK(test::contains(error.what(), part));
   };
+  refused(in_unit("furlong"), DraftChoice{3, 1, 4}, "which is no unit of time");
   refused(pooled, {}, "does not say how many tokens were drafted: give --draft");
   refused(pooled, DraftChoice{2, 1, 3}, "counts 3 accepted tokens, more than --draft drafts");
   refused(pooled, DraftChoice{}, "leave --draft ar out");
