@@ -38,7 +38,8 @@ versieve_guard_table* versieve_guard_table_make(const versieve_guard_row* rows, 
                                                 char* why, size_t size);
 void versieve_guard_table_free(versieve_guard_table* table);
 
-/* REQUIRES: the table outlives the guard. Null: out of memory, or no table. */
+/* REQUIRES: the table outlives the guard. Null: out of memory, or no table; a null guard, of a
+ * request or of an engine, decodes plainly and learns nothing. */
 versieve_guard* versieve_guard_make(const versieve_guard_table* table);
 void versieve_guard_free(versieve_guard* guard);
 
@@ -113,12 +114,13 @@ void versieve_guard_free(versieve_guard* guard) {
 
 versieve_guard_choice versieve_guard_next(versieve_guard* guard, int64_t context,
                                           int64_t requests) {
-  const versieve_serving::Choice choice = guard->guard.next(context, requests);
+  const versieve_serving::Choice choice =
+      guard == nullptr ? versieve_serving::Choice() : guard->guard.next(context, requests);
   return {choice.depth, choice.width, choice.nodes};
 }
 
 int versieve_guard_observe(versieve_guard* guard, double tokens) {
-  return guard->guard.observe(tokens) ? 1 : 0;
+  return guard != nullptr && guard->guard.observe(tokens) ? 1 : 0;
 }
 
 versieve_engine_guard* versieve_engine_guard_make(const versieve_guard_table* table, size_t slots) {
@@ -137,17 +139,18 @@ void versieve_engine_guard_free(versieve_engine_guard* guard) {
 }
 
 int versieve_engine_guard_begin(versieve_engine_guard* guard, size_t slot) {
-  return guard->guard.begin(slot) ? 1 : 0;
+  return guard != nullptr && guard->guard.begin(slot) ? 1 : 0;
 }
 
 versieve_guard_choice versieve_engine_guard_next(versieve_engine_guard* guard, size_t slot,
                                                  int64_t context, int64_t requests) {
-  const versieve_serving::Choice choice = guard->guard.next(slot, context, requests);
+  const versieve_serving::Choice choice =
+      guard == nullptr ? versieve_serving::Choice() : guard->guard.next(slot, context, requests);
   return {choice.depth, choice.width, choice.nodes};
 }
 
 int versieve_engine_guard_observe(versieve_engine_guard* guard, size_t slot, double tokens) {
-  return guard->guard.observe(slot, tokens) ? 1 : 0;
+  return guard != nullptr && guard->guard.observe(slot, tokens) ? 1 : 0;
 }
 #endif
 

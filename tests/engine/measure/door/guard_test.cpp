@@ -110,6 +110,17 @@ TEST_CASE("rows that are no schedule are refused with the row") {
   CHECK(versieve_guard_make(nullptr) == nullptr);
 }
 
+TEST_CASE("where there was too little memory for a guard a server decodes plainly") {
+  CHECK(versieve_guard_next(nullptr, 100, 1).nodes == 1);
+  CHECK(versieve_guard_observe(nullptr, 2.0) == 0);
+  versieve_guard_free(nullptr);
+  CHECK(versieve_engine_guard_make(nullptr, 4) == nullptr);
+  CHECK(versieve_engine_guard_begin(nullptr, 0) == 0);
+  CHECK(versieve_engine_guard_next(nullptr, 0, 100, 1).depth == 0);
+  CHECK(versieve_engine_guard_observe(nullptr, 0, 2.0) == 0);
+  versieve_engine_guard_free(nullptr);
+}
+
 TEST_CASE("a step of the guard takes less than a microsecond") {
   // A large schedule: 8 contexts, 9 ranges of requests, 12 choices each.
   std::vector<Row> rows;
