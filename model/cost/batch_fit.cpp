@@ -80,20 +80,23 @@ void apply_batch_kinds(const ResidualField& kinds, const StepShape& s, StepWork&
 
 void apply_batch_terms(const BatchTerms& terms, const StepShape& s, StepWork& work) {
   const bool dense = s.target.attention == AttentionKind::kDense;
-  double launches = 0.0;
+  const bool drafts = s.drafts && s.tree.speculates();
+  double launches = 1.0;  // the forward's graph, and the draft's
   for (std::size_t i = 0; i < work.count; ++i) {
     LaunchWork& launch = work.work[i];
+    // A launch over many trees is long, and what begins under its end no longer than of one.
+    launch.dependent = launch.dependent && (launch.streams || !drafts || s.requests == 1);
     launch.product_rate *=
         launch.kind == LaunchKind::kLinear ? value(terms, BatchTerm::kProducts) : 1.0;
     if (launch.layer != LayerKind::kNone) {
       launch.time_factor *=
           value(terms, dense ? BatchTerm::kDenseAttention : BatchTerm::kAttention);
     }
-    launches += launch.is_phase ? 0.0 : launch.launches;
+    launches += launch.phase == Phase::kDraft ? launch.launches : 0.0;
   }
   const double requests = static_cast<double>(s.requests);
   // A step that drafts nothing is prepared while the device runs the one before.
-  const double prepared = s.drafts && s.tree.speculates() ? requests : 0.0;
+  const double prepared = drafts ? requests : 0.0;
   work.enqueue_us =
       launches * value(terms, BatchTerm::kLaunch) +
       prepared * static_cast<double>(s.target.layers) * value(terms, BatchTerm::kLayer);

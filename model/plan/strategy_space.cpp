@@ -166,7 +166,8 @@ double StrategySpace::attention_us(const StepShape& shape, bool reuse, Launches 
       continue;
     }
     const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, conditions);
-    us += launch.launches * (factor * (cost.time_us - cost.overlapped_us) + cost.gap_us);
+    const double overlapped_us = batched_ ? 0.0 : cost.overlapped_us;  // as apply_batch has it
+    us += launch.launches * (factor * (cost.time_us - overlapped_us) + cost.gap_us);
   }
   return us;
 }

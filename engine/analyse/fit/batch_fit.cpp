@@ -55,8 +55,11 @@ StepWork with_terms(const StepWork& kinds, const BatchPoint& p, const BatchTerms
 // Which terms a search moves, and by what.
 enum class BatchStage { kDevice, kHost };
 
+// Not the host's time for a layer: the engine records its forward (engine/run/batch), so that
+// nobody enqueues one layer after another, and what little points say of it is of something else.
 bool is_moved(BatchStage stage, std::size_t term) {
-  return (term >= static_cast<std::size_t>(BatchTerm::kLaunch)) == (stage == BatchStage::kHost);
+  return term != static_cast<std::size_t>(BatchTerm::kLayer) &&
+         (term >= static_cast<std::size_t>(BatchTerm::kLaunch)) == (stage == BatchStage::kHost);
 }
 
 class BatchSearch {
@@ -70,8 +73,10 @@ class BatchSearch {
     BatchModel out;
     for (std::size_t i = 0; i < kBatchTermCount; ++i) {
       const BatchTermInfo& info = batch_term_table()[i];
-      out.times.terms[i] = info.initial;
-      out.estimates.push_back({.value = info.initial, .low = info.low, .high = info.high});
+      const bool layer = i == static_cast<std::size_t>(BatchTerm::kLayer);
+      const double value = layer ? info.low : info.initial;
+      out.times.terms[i] = value;
+      out.estimates.push_back({.value = value, .low = info.low, .high = info.high});
     }
     search(BatchStage::kDevice, out);
     add_kinds(out);
