@@ -198,8 +198,8 @@ std::string batch_text(const FittedModel& fit, AttentionKind target) {
       "assumption); those of %sReSA, SpecAttn and an indexer were not measured, stay as of "
       "recorded steps and gain too much beside plain decoding that was. Groups of queries had "
       "%.2f of their neighbours' blocks in common there, or more: of tuples whose groups share "
-      "otherwise a standard error comes on top that grows with the requests, widest where nobody "
-      "measured what they share (an assumption)",
+      "more than any did there, and where nobody measured what they share, a standard error comes "
+      "on top that grows with the requests (an assumption)",
       static_cast<long long>(batch.points),
       batch.launch == LaunchMode::kGraph ? "recorded" : "as its sessions run them",
       100.0 * std::expm1(batch.log_latency), static_cast<long long>(batch.most_requests),

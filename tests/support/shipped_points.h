@@ -14,7 +14,7 @@
 namespace versieve::test {
 
 // What the H100's campaign misses of the goals, by its steps of many requests
-// (engine/analyse/fit/MEASURED.md): of 21 and 24 points 100 and 75 to 79 %.
+// (engine/analyse/fit/MEASURED.md): 20 of 24 and 24 of 25 points.
 inline constexpr const char* kMissedGoal = "- of each number of requests";
 
 inline std::vector<PointMeasurement> read_shipped_points(const std::string& file,
