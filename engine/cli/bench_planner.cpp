@@ -92,6 +92,7 @@ Answer bench_planner(const PlannerOptions& options, const std::string& out) {
     throw Error(ExitCode::kUsage, "bench planner needs a table: --table FILE, of `versieve plan`");
   }
   const PlanTable table = engine::read_plan_table(options.table);
+  engine::require_other_file(options.table, options.list_steps);
   engine::require_writable(options.list_steps);
   if (!options.list_steps.empty()) {
     return list_steps(options, table);
@@ -101,6 +102,7 @@ Answer bench_planner(const PlannerOptions& options, const std::string& out) {
                 "bench planner needs a pair's folder and prompts: --model DIR --prompts DIR; or "
                 "a geometry with synthetic acceptance: --model nsa-1b --acceptance law");
   }
+  engine::require_other_file(options.table, out);
   engine::require_writable(out);
   const engine::PlannerBench bench =
       engine::bench_planner(table, bench_options(options, table), show);

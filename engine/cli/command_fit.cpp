@@ -164,8 +164,10 @@ Answer run_fit(const Options& options) {
   if (!options.model.empty()) {
     asked = pair_shape(options.model, options.draft_vocab, options.database);
   }
-  engine::require_writable(options.out);
-  engine::require_writable(options.report);
+  for (const std::string& out : {options.out, options.report}) {
+    engine::require_other_file(options.prior.value_or(""), out);
+    engine::require_writable(out);
+  }
   if (options.elsewhere) {  // a wrong name is said before points are read, which takes seconds
     db::Store::open(*options.elsewhere, db::OpenMode::kReadOnly);
   }

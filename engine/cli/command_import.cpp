@@ -89,7 +89,7 @@ Answer answer_of(const engine::ImportedRun& imported, Stored stored, const std::
 Answer run_import(Options options) {
   options.request.file = options.file;
   options.request.before = options.before;
-  engine::require_writable(options.database);
+  engine::require_room(options.database);
   const engine::ImportedRun imported = engine::read_import(options.request);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   return answer_of(imported, store_run(store, imported), options.database);

@@ -236,6 +236,17 @@ void check_idle(const Options& options, const engine::PairShape& pair,
   }
 }
 
+// A table takes the place of nothing that it is made of.
+void check_out(const Options& options) {
+  std::vector<std::string> inputs = options.schedules;
+  inputs.insert(inputs.end(),
+                {options.fit, options.prefill, options.hardware, options.prior.value_or("")});
+  for (const std::string& in : inputs) {
+    engine::require_other_file(in, options.out);
+  }
+  engine::require_writable(options.out);
+}
+
 Answer run_plan(const Options& options) {
   std::optional<HardwareSpec> machine;
   if (!options.hardware.empty()) {
@@ -245,7 +256,7 @@ Answer run_plan(const Options& options) {
   PlanOptions wanted = plan_options(options);
   check_idle(options, pair, wanted.classes);
   wanted.schedules = engine::planned_schedules(options.schedules, pair.target);
-  engine::require_writable(options.out);
+  check_out(options);
   const engine::Borrowed borrowed = engine::parse_borrowed(options.borrow);
   if (!pair.is_pair() && !options.borrow.empty()) {
     throw Error(ExitCode::kUsage,

@@ -366,7 +366,7 @@ Answer run_profile(const Options& options) {
       runs_pair ? beside_points(options, *work.at_hand, shard) : PairProfileOptions();
   engine::CampaignOptions campaign = campaign_of(options, work, simulated);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
-  engine::require_writable(options.database);
+  engine::require_room(options.database);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   std::vector<engine::CalibratedSchedule> calibrated;

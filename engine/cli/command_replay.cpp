@@ -47,6 +47,7 @@ Answer run_replay(const Options& options) {
                 "--record plays nothing: --tokens, --guard-constants and --sweep-guard say how "
                 "walks are played");
   }
+  engine::require_other_file(options.table, options.record);
   engine::require_writable(options.record);
   PlanTable table = table_of(engine::read_plan_table(options.table), options.concurrency);
   if (options.guard) {

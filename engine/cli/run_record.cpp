@@ -26,7 +26,7 @@ void require_database(const std::string& path) {
   if (engine::is_there(path)) {
     db::Store::open(path, db::OpenMode::kCreateOrOpen);
   }
-  engine::require_writable(path);
+  engine::require_room(path);
 }
 
 }  // namespace versieve::cli

@@ -40,6 +40,28 @@ bool is_special(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
 }
 
+// Measurements are not made again by what is written here.
+bool holds_database(const fs::path& path) {
+  constexpr std::string_view kMagic = "SQLite format 3";
+  char begin[kMagic.size()] = {};
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return false;
+  }
+  const ssize_t count = ::read(descriptor, begin, sizeof begin);
+  ::close(descriptor);
+  return count == static_cast<ssize_t>(sizeof begin) &&
+         std::string_view(begin, sizeof begin) == kMagic;
+}
+
+// Nothing is left of it: of a path that is to be written, or of an empty one.
+void require_place(const fs::path& path, InPlaceOf other) {
+  std::error_code ignored;
+  if (!path.empty() && (!is_special(path) || fs::is_directory(path, ignored))) {
+    AtomicFile(path, other).reserve(kLeastRoom);
+  }
+}
+
 void sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor >= 0) {
@@ -50,10 +72,14 @@ void sync_folder(const fs::path& folder) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path) : name_(path.string()), target_(resolved(path)) {
+AtomicFile::AtomicFile(const fs::path& path, InPlaceOf other)
+    : name_(path.string()), target_(resolved(path)) {
   if (is_special(path)) {
     target_ = path;
     descriptor_ = open_for_writing(path, O_NOCTTY);
+  } else if (other == InPlaceOf::kNoDatabase && holds_database(target_)) {
+    throw Error(ExitCode::kUsage,
+                "'" + name_ + "' is a database: name another file for the output");
   } else {
     const std::string stem = target_.string() + ".partial-" + std::to_string(::getpid()) + "-";
     for (int i = 0; i < kTries && descriptor_ < 0; ++i) {
@@ -124,10 +150,11 @@ void AtomicFile::reserve(std::int64_t bytes) {
 }
 
 void require_writable(const fs::path& path) {
-  std::error_code ignored;
-  if (!path.empty() && (!is_special(path) || fs::is_directory(path, ignored))) {
-    AtomicFile(path).reserve(kLeastRoom);
-  }
+  require_place(path, InPlaceOf::kNoDatabase);
+}
+
+void require_room(const fs::path& database) {
+  require_place(database, InPlaceOf::kAnything);
 }
 
 void require_other_file(const fs::path& in, const fs::path& out) {

@@ -14,10 +14,13 @@ namespace versieve::engine {
 
 inline constexpr std::int64_t kLeastRoom = 64 << 10;  // bytes that a long run's answer may take
 
+enum class InPlaceOf { kNoDatabase, kAnything };
+
 class AtomicFile {
  public:
-  // Every function throws Error(kEnvironment), one sentence that names the file.
-  explicit AtomicFile(const std::filesystem::path& path);
+  // Every function throws Error(kEnvironment), one sentence that names the file; this one
+  // Error(kUsage) where it is a database, in whose place no output is written.
+  explicit AtomicFile(const std::filesystem::path& path, InPlaceOf other = InPlaceOf::kNoDatabase);
   // Removes the temporary file if commit() was not reached.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -41,6 +44,8 @@ class AtomicFile {
 // Tells of a path that cannot be written, or of a disk that is full (kLeastRoom), before long work
 // is done for it; leaves nothing behind. An empty path and a pipe or device are let through.
 void require_writable(const std::filesystem::path& path);
+// The same for a database that points are added to, there or not.
+void require_room(const std::filesystem::path& database);
 // Throws Error(kUsage) where both name one file: an output would take its input's place.
 void require_other_file(const std::filesystem::path& in, const std::filesystem::path& out);
 // Writes the whole text to `path`, all or nothing.

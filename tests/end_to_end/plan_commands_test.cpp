@@ -361,6 +361,17 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   }
   test::check_refused("plan --hardware h200-sxm --out /nonexistent/table.json" + db, 4,
                       "/nonexistent/table.json");
+  // What is measured is not overwritten by what is made of it.
+  std::ofstream(world().file("own.json")) << "{}";
+  const std::string over = " --out " + db.substr(db.find('/'));
+  for (const char* command : {"plan --hardware h200-sxm", "fit --device H200"}) {
+    test::check_refused(command + over + db, 2, "is a database: name another file");
+  }
+  const std::string own = world().file("own.json").string();
+  for (const char* option : {"plan --hardware h200-sxm --prior ", "fit --device H200 --prior "}) {
+    test::check_refused(option + own + " --out " + own + db, 2, "is the input");
+    CHECK(test::text_of_file(own) == "{}");
+  }
   const std::string out = " --out " + world().file("never").string();
   test::check_refused("export --format csv --table " + world().file("none.json").string() + out, 3,
                       "none.json");

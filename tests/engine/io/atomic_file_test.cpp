@@ -171,3 +171,19 @@ TEST_CASE("a file-size limit stops a large output without a trace") {
   CHECK(contains(sentence, "File too large"));
   CHECK(files_in(folder.path()) == 0);
 }
+
+TEST_CASE("no output takes a database's place, whoever writes it") {
+  const test::TempFolder folder;
+  const std::string bytes = std::string("SQLite format 3\0", 16) + std::string(84, 'x');
+  std::ofstream(folder / "m.db", std::ios::binary) << bytes;
+  fs::create_symlink(folder / "m.db", folder / "link.json");
+  for (const char* name : {"m.db", "link.json"}) {
+    const Error error = test::error_of([&] { write_file_atomically(folder / name, "{}"); });
+    CHECK(error.code() == ExitCode::kUsage);
+    CHECK(std::string(error.what()).find("is a database: name another file") != std::string::npos);
+    CHECK(test::error_of([&] { require_writable(folder / name); }).code() == ExitCode::kUsage);
+    CHECK_NOTHROW(require_room(folder / name));  // points are added to it
+  }
+  std::ifstream kept(folder / "m.db", std::ios::binary);
+  CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == bytes);
+}
