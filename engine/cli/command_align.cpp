@@ -16,6 +16,7 @@ struct Options {
 };
 
 Answer run_align(const Options& options) {
+  engine::require_other_files(options.request.texts, options.out);
   engine::require_writable(options.out);
   const engine::AlignReport report = engine::run_alignment(options.request);
   write_notes(report.remarks);

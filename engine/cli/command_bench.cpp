@@ -360,6 +360,7 @@ Answer run_bench(const Options& options) {
       throw Error(ExitCode::kEnvironment, missing);
     }
   }
+  engine::require_other_file(options.fit, options.out);
   engine::require_writable(options.out);
   return written(options.what == "verify"     ? bench_verify(options)
                  : options.what == "step"     ? bench_step(options)

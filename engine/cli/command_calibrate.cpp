@@ -17,6 +17,7 @@ struct Options {
 };
 
 Answer run_calibrate(const Options& options) {
+  engine::require_other_files(options.request.texts, options.out);
   engine::require_writable(options.out);
   const engine::CalibrateReport report = engine::run_calibration(options.request);
   write_notes(report.remarks);

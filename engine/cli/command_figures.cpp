@@ -167,6 +167,9 @@ engine::PlayedPlan played_plan(const Options& options,
 }
 
 Answer run_figures(const Options& options) {
+  for (const std::string& in : {options.plan, options.live}) {
+    engine::require_other_file(in, options.csv);
+  }
   engine::require_writable(options.csv);
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
   const std::vector<PointMeasurement> acceptance = db::acceptance_points(store);

@@ -164,6 +164,7 @@ Answer run_fit(const Options& options) {
   if (!options.model.empty()) {
     asked = pair_shape(options.model, options.draft_vocab, options.database);
   }
+  engine::require_two_files(options.out, options.report);
   for (const std::string& out : {options.out, options.report}) {
     engine::require_other_file(options.prior.value_or(""), out);
     engine::require_writable(out);

@@ -360,6 +360,7 @@ Answer run_profile(const Options& options) {
   Work work = work_of(options, backend);
   refuse_quality_options(options, work, simulated.has_value());
   require_gpu(work.plan, backend, options.hardware_out);
+  engine::require_two_files(options.database, options.hardware_out);
   engine::require_writable(options.hardware_out);
   const bool runs_pair = work.at_hand && !simulated;
   const PairProfileOptions beside =

@@ -61,6 +61,9 @@ void store_quality(const engine::LossyQualityReport& report, const Options& opti
 }
 
 Answer run_quality(Options& options) {
+  engine::require_two_files(options.database, options.out);
+  engine::require_other_files(options.strategies.texts, options.out);
+  engine::require_other_files(options.selections.texts, options.out);
   engine::require_writable(options.out);
   const engine::QualityRequest& given = options.selections;
   engine::LossyQualityRequest& request = options.strategies;

@@ -54,6 +54,19 @@ bool holds_database(const fs::path& path) {
          std::string_view(begin, sizeof begin) == kMagic;
 }
 
+// The database that a file of this name would be a part of ("m.db-wal" of "m.db"); empty: none.
+fs::path database_of(const fs::path& path) {
+  for (const std::string_view part : {"-wal", "-shm", "-journal"}) {
+    const std::string& name = path.native();
+    if (name.size() > part.size() &&
+        std::string_view(name).substr(name.size() - part.size()) == part) {
+      const fs::path database = name.substr(0, name.size() - part.size());
+      return holds_database(database) ? database : fs::path();
+    }
+  }
+  return {};
+}
+
 // Nothing is left of it: of a path that is to be written, or of an empty one.
 void require_place(const fs::path& path, InPlaceOf other) {
   std::error_code ignored;
@@ -80,6 +93,10 @@ AtomicFile::AtomicFile(const fs::path& path, InPlaceOf other)
   } else if (other == InPlaceOf::kNoDatabase && holds_database(target_)) {
     throw Error(ExitCode::kUsage,
                 "'" + name_ + "' is a database: name another file for the output");
+  } else if (const fs::path database = database_of(target_); !database.empty()) {
+    throw Error(ExitCode::kUsage, "'" + name_ + "' is a part of the database '" +
+                                      database.filename().string() +
+                                      "': name another file for the output");
   } else {
     const std::string stem = target_.string() + ".partial-" + std::to_string(::getpid()) + "-";
     for (int i = 0; i < kTries && descriptor_ < 0; ++i) {
@@ -162,6 +179,19 @@ void require_other_file(const fs::path& in, const fs::path& out) {
   if (fs::equivalent(in, out, ignored) && fs::is_regular_file(in, ignored)) {
     throw Error(ExitCode::kUsage,
                 "'" + out.string() + "' is the input: name another file for the output");
+  }
+}
+
+void require_other_files(std::span<const fs::path> in, const fs::path& out) {
+  for (const fs::path& path : in) {
+    require_other_file(path, out);
+  }
+}
+
+void require_two_files(const fs::path& one, const fs::path& other) {
+  if (!one.empty() && !other.empty() && !is_special(one) && resolved(one) == resolved(other)) {
+    throw Error(ExitCode::kUsage,
+                "'" + one.string() + "' is named for two outputs: name another file for one");
   }
 }
 

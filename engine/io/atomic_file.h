@@ -19,7 +19,7 @@ enum class InPlaceOf { kNoDatabase, kAnything };
 class AtomicFile {
  public:
   // Every function throws Error(kEnvironment), one sentence that names the file; this one
-  // Error(kUsage) where it is a database, in whose place no output is written.
+  // Error(kUsage) where it is a database, or the log of one, in whose place no output is written.
   explicit AtomicFile(const std::filesystem::path& path, InPlaceOf other = InPlaceOf::kNoDatabase);
   // Removes the temporary file if commit() was not reached.
   ~AtomicFile();
@@ -48,6 +48,10 @@ void require_writable(const std::filesystem::path& path);
 void require_room(const std::filesystem::path& database);
 // Throws Error(kUsage) where both name one file: an output would take its input's place.
 void require_other_file(const std::filesystem::path& in, const std::filesystem::path& out);
+void require_other_files(std::span<const std::filesystem::path> in,
+                         const std::filesystem::path& out);
+// Throws Error(kUsage) where two outputs, there or not yet, would be one file.
+void require_two_files(const std::filesystem::path& one, const std::filesystem::path& other);
 // Writes the whole text to `path`, all or nothing.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 

@@ -3,6 +3,7 @@
 // on a pair that has what it needs.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -183,6 +184,16 @@ TEST_CASE("the README's drafts by requests at a time are those of the shipped pl
     }
   }
   REQUIRE(planned.size() >= 2);
+  // The sentence below it: tokens a second of all and their interval, to hundreds.
+  const auto hundreds = [](const std::string& text) {
+    const long rounded = std::lround(std::stod(text) / 100.0);
+    return std::to_string(rounded / 10) + "," + std::to_string(rounded % 10) + "00";
+  };
+  const std::regex rate_form("64 at a time +\\S+ +([0-9.]+) tok/s \\[([0-9.]+), ([0-9.]+)\\]");
+  REQUIRE(std::regex_search(made.out, match, rate_form));
+  CHECK(test::text_of_file(VERSIEVE_SOURCE_DIR "/README.md")
+            .find(hundreds(match[1]) + " tokens a second in all [" + hundreds(match[2]) + ", " +
+                  hundreds(match[3]) + "]") != std::string::npos);
   const std::regex said_form(
       "\n  ([0-9]+-[0-9]+) +(\\S+ \\S+x) +(\\S+ \\S+x) +(\\S+ \\S+x) +(\\S+ \\S+x)\n");
   std::string page = test::text_of_file(VERSIEVE_SOURCE_DIR "/README.md");

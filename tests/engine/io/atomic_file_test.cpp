@@ -184,6 +184,30 @@ TEST_CASE("no output takes a database's place, whoever writes it") {
     CHECK(test::error_of([&] { require_writable(folder / name); }).code() == ExitCode::kUsage);
     CHECK_NOTHROW(require_room(folder / name));  // points are added to it
   }
+  // Nor that of its log, which holds what was committed last.
+  for (const char* part : {"m.db-wal", "m.db-shm", "m.db-journal"}) {
+    const Error error = test::error_of([&] { write_file_atomically(folder / part, "{}"); });
+    CHECK(error.code() == ExitCode::kUsage);
+    CHECK(std::string(error.what()).find("a part of the database 'm.db'") != std::string::npos);
+  }
+  CHECK_NOTHROW(write_file_atomically(folder / "notes-wal", "{}"));  // of no database
   std::ifstream kept(folder / "m.db", std::ios::binary);
   CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == bytes);
+}
+
+TEST_CASE("one file is not named for two outputs, there or not yet") {
+  const test::TempFolder folder;
+  CHECK(test::error_of([&] { require_two_files(folder / "a", folder / "./a"); }).code() ==
+        ExitCode::kUsage);
+  CHECK_NOTHROW(require_two_files(folder / "a", folder / "b"));
+  CHECK_NOTHROW(require_two_files("", ""));
+  CHECK_NOTHROW(require_two_files("/dev/null", "/dev/null"));
+}
+
+TEST_CASE("an output takes the place of none of the files that it is made of") {
+  const test::TempFolder folder;
+  std::ofstream(folder / "a") << "text";
+  const std::vector<fs::path> in = {folder / "gone", folder / "a"};
+  CHECK(test::error_of([&] { require_other_files(in, folder / "a"); }).code() == ExitCode::kUsage);
+  CHECK_NOTHROW(require_other_files(in, folder / "b"));
 }
