@@ -35,6 +35,17 @@ std::size_t files_in(const fs::path& folder) {
       std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
+// Larger files fail to be written, as on a full disk. Returns the limit before, to be set again.
+rlimit limit_files_to(rlim_t bytes) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old = {};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  rlimit small = old;
+  small.rlim_cur = bytes;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  return old;
+}
+
 }  // namespace
 
 TEST_CASE("a loop of links is no place to write, and stays") {
@@ -59,12 +70,7 @@ TEST_CASE("whether a file can be written is found out without a trace") {
 // As on a full disk.
 TEST_CASE("that a file of some size cannot be written is found out without a trace") {
   const TempFolder folder;
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit old = {};
-  ::getrlimit(RLIMIT_FSIZE, &old);
-  rlimit small = old;
-  small.rlim_cur = 4096;
-  ::setrlimit(RLIMIT_FSIZE, &small);
+  const rlimit old = limit_files_to(4096);
   CHECK_THROWS_WITH(engine::require_writable(folder / "new"),
                     Catch::Contains("cannot be written: File too large"));
   ::setrlimit(RLIMIT_FSIZE, &old);
@@ -154,12 +160,7 @@ TEST_CASE("a pipe that nobody reads and a socket are refused by what they are") 
 
 TEST_CASE("a file-size limit stops a large output without a trace") {
   const TempFolder folder;
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit old = {};
-  ::getrlimit(RLIMIT_FSIZE, &old);
-  rlimit small = old;
-  small.rlim_cur = 4096;
-  ::setrlimit(RLIMIT_FSIZE, &small);
+  const rlimit old = limit_files_to(4096);
   const std::string text(10000, 'x');
   std::string sentence;
   try {

@@ -40,6 +40,15 @@ const RangeMeasurement& range_of(const PointMeasurement& point, const std::strin
   throw std::runtime_error("no range " + path);
 }
 
+std::vector<PointMeasurement> measured(const SweepPlan& plan) {
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  return points;
+}
+
 }  // namespace
 
 TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
@@ -102,11 +111,7 @@ TEST_CASE("a step of many requests has their rows, reads weights once and their 
           {"workload": "batch", "model": "demo", "context_len": 160, "requests": 3,
            "contexts": "mixed", "strategy": "nsa/d2k2n4/bfs/c1/F*/sampling=exact"}]})",
       "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 5);
   const PointMeasurement& one = points[0];
   const PointMeasurement& three = points[2];
@@ -143,11 +148,7 @@ TEST_CASE("steps of many requests that choose their tokens are points, but SpecA
            "strategy": ["resa:b16p0.5f32n_min1/ar", "indexer:k32/ar",
                         "specattn:p0.9/d3k1n4/bfs/c1/F*"]}]})",
       "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 3);
   for (const std::size_t chosen : {0, 1}) {
     CAPTURE(points[chosen].key.strategy, points[chosen].reason);
@@ -167,11 +168,7 @@ TEST_CASE("a batch's weights are such that neighbours share what is declared") {
            "overlap": [0.75, 0.9],
            "strategy": ["nsa/d2k3n8/bfs/c4e/F*", "nsa/ar"]}]})",
       "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 7);
   const double unasked = points[0].adjacent_overlap.value();
   CHECK(unasked < 0.7);
@@ -196,11 +193,7 @@ TEST_CASE("a step above temperature 0 draws by the launches of its sampler") {
            "strategy": ["nsa/d2k1n3/bfs/c1/F*", "nsa/d2k1n3/bfs/c1/F*/sampling=exact",
                         "nsa/d2k1n3/bfs/c1/F*/gamma=adapt"]}]})",
       "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 6);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, name_of(point.key.launch), point.reason);
