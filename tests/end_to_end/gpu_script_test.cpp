@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Notes each call with the part's variables. A file NAME.fails, NAME.waits or NAME.kills beside it
-// makes the program of that name do so, the last to the script.
+// Notes each call with the part's variables. A file NAME.fails, NAME.waits, NAME.matches-none or
+// NAME.kills beside it makes the program of that name do so, the last to the script.
 constexpr const char* kProgram = R"(#!/bin/bash
 name=${0##*/}
 [ "$1" != --version ] || exit 0
@@ -22,6 +22,7 @@ echo "$name $* ${VERSIEVE_LOSSLESS_PAIRS:-}${VERSIEVE_TEST_REDUCED:-}" >>"${0%/*
 [ "$1" != doctor ] || echo "versieve  $(cat "${0%/*}/revision"), a compiler"
 [ ! -e "$0.waits" ] || sleep 60
 [ ! -e "$0.kills" ] || { read -r _ _ _ script _ <"/proc/$PPID/stat"; kill -KILL "$script"; }
+[ ! -e "$0.matches-none" ] || echo 'No tests ran'
 [ ! -e "$0.fails" ] || { echo "it is broken"; exit 1; }
 )";
 
@@ -141,6 +142,16 @@ TEST_CASE("what failed is shown, and alone run again") {
   // Without --resume the table is of this run alone.
   CHECK(machine.run("--parts ptx$").code == 0);
   CHECK(machine.verdicts().count("test_gpu_ops") == 0);
+}
+
+TEST_CASE("a program whose filter matches no test has not passed") {
+  const Machine machine;
+  machine.put("test_gpu_ops.matches-none", "");
+  const CommandResult result = machine.run("--parts '^test_gpu_(ops|ptx)$'");
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 1);
+  CHECK(machine.verdicts()["test_gpu_ops"] == "failed");
+  CHECK(machine.verdicts()["test_gpu_ptx"] == "passed");
 }
 
 TEST_CASE("a run that is over in time lists what was not run, and the next one goes on there") {

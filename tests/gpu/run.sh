@@ -73,7 +73,11 @@ run() {
   timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1
   code=$?
   case $code in
-    0) verdict=passed ;;
+    0)
+      verdict=passed
+      # Catch2 2 ends with 0 where a filter matches nothing.
+      ! grep -qa '^No tests ran' "$out/$name.log" || verdict=failed
+      ;;
     124 | 137) verdict=$ended ;;
     *) verdict=failed ;;
   esac

@@ -136,9 +136,9 @@ TEST_CASE("CUDA spec_sample decides alike on one position more than fits at once
   CHECK(differing(want, got) <= 1);
 }
 
-// A batch that is streamed is large: a case of its own for checkers.
+// A batch that is streamed is large: a case of its own for checkers, of sixteen clusters of 16.
 TEST_CASE("CUDA spec_sample decides alike on a batch that is streamed",
-          "[spec_sample][race][streamed]") {
+          "[spec_sample][race][streamed][many-clusters]") {
   const auto ops = test::try_gpu_ops<float>();
   if (!ops) {
     return;
