@@ -49,6 +49,8 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
   const auto chain = [&](std::int64_t from, std::int64_t to) {
     return chain_tree({tokens.begin() + from, tokens.begin() + to});
   };
+  // In powers of two: recordings name the rows, and prompts of about one length keep them.
+  ensure_rows(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count))));
   if (count <= kPieceNodes) {
     verify(chain(0, count), {.group_size = kPieceGroup, .last_logits_only = true});
     commit(counted_from(0, count));
@@ -56,8 +58,6 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
   }
   const std::int64_t before = length();
   cache_.reserve(before + count);
-  // In powers of two: recordings name the rows, and prompts of about one length keep them.
-  ensure_rows(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count))));
   piece_rows_ = PieceRows{.before = before, .count = count};
   if (attends_at_once(*ops_, shape_, before, count)) {
     lay_out({{.tree = chain(0, count), .options = {.last_logits_only = true}, .cache = &cache_}});
