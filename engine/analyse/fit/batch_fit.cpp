@@ -5,12 +5,12 @@
 #include <set>
 #include <utility>
 
-#include "engine/analyse/fit/batch_points.h"
 #include "engine/analyse/fit/cost_search.h"
 #include "engine/analyse/fit/error_tables.h"
 #include "engine/analyse/fit/least_squares.h"
 #include "engine/analyse/fit/residual_fit.h"
 #include "engine/analyse/fit/statistics.h"
+#include "model/words/assert.h"
 #include "model/words/normal_law.h"
 #include "model/words/range_counters.h"
 
@@ -202,10 +202,6 @@ class BatchSearch {
   const CostParameters& parameters_;
 };
 
-struct BatchPrediction {
-  double time_us = 0.0, closed_form_us = 0.0, dram_bytes = 0.0, read_bytes = 0.0;
-};
-
 BatchPrediction predicted(const BatchPoint& p, const HardwareSpec& hardware,
                           const CostParameters& parameters, const BatchModel& model) {
   const StepWork work = work_of(p, model.times);
@@ -380,27 +376,6 @@ std::set<std::int64_t> numbers_of(const std::vector<BatchPoint>& points) {
   return numbers;
 }
 
-// Of steps that were timed and, in another run, had their energy taken, the former: one engine's
-// times, once each.
-std::vector<PointMeasurement> timed_once(const std::vector<PointMeasurement>& measured,
-                                         FitReport& report) {
-  std::set<std::string> timed;
-  for (const PointMeasurement& m : measured) {
-    if (is_batch_point(m) && m.status == PointStatus::kOk && !joules(m) && !m.time_ns.empty()) {
-      timed.insert(key_text(m.key));
-    }
-  }
-  std::vector<PointMeasurement> out;
-  for (const PointMeasurement& m : measured) {
-    if (is_batch_point(m) && joules(m) && timed.count(key_text(m.key)) > 0) {
-      report.skipped["steps of many requests: for their energy alone, timed by another run"] += 1;
-    } else {
-      out.push_back(m);
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::int64_t batch_parts(const std::vector<PointMeasurement>& measured) {
@@ -413,9 +388,38 @@ std::int64_t batch_parts(const std::vector<PointMeasurement>& measured) {
   return numbers.empty() ? 0 : 1 + std::ssize(numbers);
 }
 
+std::vector<PointMeasurement> timed_once(const std::vector<PointMeasurement>& measured,
+                                         std::map<std::string, std::int64_t>& skipped) {
+  std::set<std::string> timed;
+  for (const PointMeasurement& m : measured) {
+    if (is_batch_point(m) && m.status == PointStatus::kOk && !joules(m) && !m.time_ns.empty()) {
+      timed.insert(key_text(m.key));
+    }
+  }
+  std::vector<PointMeasurement> out;
+  for (const PointMeasurement& m : measured) {
+    if (is_batch_point(m) && joules(m) && timed.count(key_text(m.key)) > 0) {
+      skipped["steps of many requests: for their energy alone, timed by another run"] += 1;
+    } else {
+      out.push_back(m);
+    }
+  }
+  return out;
+}
+
+BatchPrediction predict_batch(const BatchPoint& p, const HardwareSpec& priced,
+                              const FittedModel& model) {
+  VERSIEVE_ASSERT(model.batch.measured(), "steps of many requests were measured");
+  return predicted(p, priced, model.parameters(),
+                   {.estimates = model.batch.terms,
+                    .times = {.terms = model.batch.values(), .kinds = model.batch.kinds},
+                    .time = model.batch.time,
+                    .bytes = model.batch.bytes});
+}
+
 void fit_batches(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
                  const FittedModel* prior, FitParts& parts, FitReport& report) {
-  const BatchPoints points = batch_points(timed_once(measured, report), report.model);
+  const BatchPoints points = batch_points(timed_once(measured, report.skipped), report.model);
   for (const auto& [reason, count] : points.skipped) {
     report.skipped[reason] += count;
   }

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "engine/analyse/fit/batch_fit.h"
 #include "engine/analyse/fit/error_json.h"
 #include "engine/analyse/fit/error_tables.h"
 #include "engine/analyse/fit/machine_prior.h"
@@ -129,6 +132,27 @@ void judge_systems(const FittedModel& model, const HardwareSpec& hardware,
   out.system_width = judge.width();
 }
 
+// Steps of many requests, by how many.
+void judge_batches(const FittedModel& model, const HardwareSpec& hardware,
+                   const std::vector<BatchPoint>& points, CarriedFit& out) {
+  const HardwareSpec priced = model.priced_on(hardware);
+  CarryJudge judge(model.carried_half_width(hardware));
+  const std::string all = "many requests";
+  std::set<std::int64_t> numbers;
+  const auto row = [](std::int64_t requests) { return "requests " + std::to_string(requests); };
+  for (const BatchPoint& p : points) {
+    const BatchPrediction predicted = predict_batch(p, priced, model);
+    numbers.insert(p.requests);
+    judge.add({row(p.requests), all}, predicted.time_us, predicted.dram_bytes, p.point,
+              model.batch.width_of(p.requests));
+  }
+  std::vector<std::string> order;
+  std::transform(numbers.begin(), numbers.end(), std::back_inserter(order), row);
+  order.push_back(all);
+  out.batches = judge.errors(order);
+  out.batch_width = judge.width();
+}
+
 CarriedFit carried(const FittedModel& model, const HardwareSpec& hardware,
                    const std::vector<FitPoint>& points, bool rates) {
   const HardwareSpec priced = model.priced_on(hardware);
@@ -192,10 +216,17 @@ CarryReport carry_over(const FittedModel& model, const std::vector<PointMeasurem
       static_cast<std::int64_t>(std::erase_if(systems.points, [&](const FitPoint& p) {
         return model.system(system_name(p)) == nullptr;
       }));
-  std::erase_if(points.skipped, [](const auto& each) { return each.second == 0; });
+  BatchPoints batches;
+  if (model.batch.measured()) {
+    batches = batch_points(timed_once(measured, points.skipped), model);
+    for (const auto& [reason, count] : batches.skipped) {
+      points.skipped[reason] += count;
+    }
+  }
   const auto carried_to = [&](const HardwareSpec& machine, bool rates) {
     CarriedFit fit = carried(model, machine, points.points, rates);
     judge_systems(model, machine, systems.points, fit);
+    judge_batches(model, machine, batches.points, fit);
     return fit;
   };
   CarryReport report{.from = model.device,
@@ -203,11 +234,13 @@ CarryReport carry_over(const FittedModel& model, const std::vector<PointMeasurem
                      .device = device,
                      .points = static_cast<std::int64_t>(points.points.size()),
                      .system_points = static_cast<std::int64_t>(systems.points.size()),
+                     .batch_points = std::ssize(batches.points),
                      .fits = {carried_to(hardware, false)}};
   const HardwareSpec own = measured_machine(hardware, measured, device, points.skipped);
   if (is_calibrated(own, model.machine)) {
     report.fits.push_back(carried_to(own, true));
   }
+  std::erase_if(points.skipped, [](const auto& each) { return each.second == 0; });
   report.skipped = std::move(points.skipped);
   return report;
 }
@@ -248,6 +281,9 @@ std::string text_of(const CarriedFit& fit) {
   if (!fit.systems.empty()) {
     table(fit.systems, fit.system_width);
   }
+  if (!fit.batches.empty()) {
+    table(fit.batches, fit.batch_width);
+  }
   return out;
 }
 
@@ -271,12 +307,17 @@ ordered_json carried_json(const CarriedFit& fit) {
                       {"top1_regret", json_of(fit.ranking.mean_regret)},
                       {"worst_regret", json_of(fit.ranking.worst_regret)},
                       {"worst_choice", fit.ranking.worst_choice}};
-  if (!fit.systems.empty()) {
-    out["other_systems"] = {{"errors", errors_json(fit.systems)},
-                            {"added_log_half_width", fit.system_width.added},
-                            {"needed_log_half_width", json_of(fit.system_width.needed)},
-                            {"interval_coverage_90", json_of(fit.system_width.covered_90)}};
-  }
+  const auto add = [&](const char* name, const std::vector<CarriedErrors>& rows,
+                       const WidthVerdict& width) {
+    if (!rows.empty()) {
+      out[name] = {{"errors", errors_json(rows)},
+                   {"added_log_half_width", width.added},
+                   {"needed_log_half_width", json_of(width.needed)},
+                   {"interval_coverage_90", json_of(width.covered_90)}};
+    }
+  };
+  add("other_systems", fit.systems, fit.system_width);
+  add("many_requests", fit.batches, fit.batch_width);
   return out;
 }
 
@@ -284,11 +325,14 @@ ordered_json carried_json(const CarriedFit& fit) {
 
 std::string carry_text(const CarryReport& report) {
   std::string out = formatted(
-      "fitted to %d points of %s, held against %d of %s that it has not seen%s\n",
+      "fitted to %d points of %s, held against %d of %s that it has not seen%s%s\n",
       static_cast<int>(report.fitted_points), report.from.c_str(), static_cast<int>(report.points),
       report.device.c_str(),
       report.system_points > 0
           ? formatted(", and %d of other systems", static_cast<int>(report.system_points)).c_str()
+          : "",
+      report.batch_points > 0
+          ? formatted(", and %d of many requests", static_cast<int>(report.batch_points)).c_str()
           : "");
   for (const CarriedFit& fit : report.fits) {
     out += text_of(fit);
@@ -312,6 +356,7 @@ std::string carry_json(const CarryReport& report) {
                             {"device", report.device},
                             {"points", report.points},
                             {"system_points", report.system_points},
+                            {"batch_points", report.batch_points},
                             {"carried", fits},
                             {"left_out", report.skipped}};
   return out.dump(2) + "\n";

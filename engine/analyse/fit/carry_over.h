@@ -35,6 +35,9 @@ struct CarriedFit {
   Ranking ranking;
   std::vector<CarriedErrors> systems;  // of the other systems: "decode resa", ..., "other systems"
   WidthVerdict system_width;
+  // Of steps of many requests: "requests 1", "requests 8", ..., "many requests".
+  std::vector<CarriedErrors> batches;
+  WidthVerdict batch_width;
 };
 
 struct CarryReport {
@@ -43,12 +46,14 @@ struct CarryReport {
   std::string device;
   std::int64_t points = 0;                      // of it, that are judged
   std::int64_t system_points = 0;               // and of the other systems
+  std::int64_t batch_points = 0;                // and of many requests at once
   std::vector<CarriedFit> fits;                 // data sheet, then rates if they were measured
   std::map<std::string, std::int64_t> skipped;  // reason -> points
 };
 
 // `measured`: attention, step and machine points of `device`, whose catalogue entry is `hardware`,
-// and points of the other systems, of which those that the fit knows are judged by themselves.
+// points of the other systems and of many requests, of which those that the fit knows are judged by
+// themselves.
 // Throws Error(kAnswerNo) if that is the machine of the fit, if nothing that was timed is left to
 // judge, or if the points are of another dtype than the fit.
 CarryReport carry_over(const FittedModel& model, const std::vector<PointMeasurement>& measured,
