@@ -88,7 +88,7 @@ PromptLayout layout_for(const NsaVerifyParams<Bf16>& p) {
   const std::int64_t heads = p.num_heads / p.num_kv_heads;
   const auto padded_heads = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(heads)));
   PromptLayout l{};
-  l.per_tile = std::min(kTileRows / padded_heads, kPromptTileQueries);
+  l.per_tile = std::clamp(kTileRows / padded_heads, 1, kPromptTileQueries);
   const int of_block = Plan::kWarps * l.per_tile;
   l.groups = static_cast<int>((p.num_queries + of_block - 1) / of_block);
   l.blocks = std::min(l.groups * static_cast<int>(p.num_kv_heads), kFusedSms);
@@ -146,6 +146,8 @@ PromptArguments prompt_arguments(const NsaVerifyParams<Bf16>& p, const PromptLay
   a.gates = p.gates;
   a.out = p.out;
   a.indices = p.indices;
+  a.pages[0] = p.pages.page;
+  a.pages[1] = p.compressed_pages.page;
   out.own = a;
   out.own.heads = a.group_heads;
   out.own.kv_heads = 1;
@@ -155,14 +157,17 @@ PromptArguments prompt_arguments(const NsaVerifyParams<Bf16>& p, const PromptLay
   out.per_tile = l.per_tile;
   out.groups = l.groups;
   // Up to the prompt's last row: what lies behind reads as 0. A cache without rows is never read.
+  // Of pages all: what lies behind are others' rows, at weight 0.
   const auto map = [&p](const Bf16* rows, std::int64_t count) {
     return cache_map(count > 0 ? rows : p.q, std::max<std::int64_t>(count, 1), p.num_kv_heads,
                      p.head_dim, kTileKeys);
   };
-  out.maps[0] = map(p.k, p.context_len + p.num_queries);
-  out.maps[1] = map(p.v, p.context_len + p.num_queries);
-  out.maps[2] = map(p.k_cmp, l.max_compressed);
-  out.maps[3] = map(p.v_cmp, l.max_compressed);
+  const std::int64_t rows = p.pages.rows(p.context_len + p.num_queries);
+  const std::int64_t compressed = p.compressed_pages.rows(l.max_compressed);
+  out.maps[0] = map(p.k, rows);
+  out.maps[1] = map(p.v, rows);
+  out.maps[2] = map(p.k_cmp, compressed);
+  out.maps[3] = map(p.v_cmp, compressed);
   return out;
 }
 
@@ -191,6 +196,9 @@ bool is_narrow(const NsaVerifyParams<Bf16>& p) {
 }
 
 bool lies_in_cache(const NsaVerifyParams<Bf16>& p) {
+  if (p.pages.page != nullptr && p.compressed_pages.page != nullptr) {
+    return true;  // by the caller's word
+  }
   const std::int64_t width = p.num_kv_heads * p.head_dim;
   const bool compressed =
       p.num_tree_compressed == 0 || (p.k_cmp_tree == p.k_cmp + p.num_compressed * width &&
@@ -204,10 +212,10 @@ bool lies_in_cache(const NsaVerifyParams<Bf16>& p) {
 bool prompt_takes(const NsaVerifyParams<Bf16>& p) {
   const auto power_of_two = [](std::int64_t x) { return (x & (x - 1)) == 0; };
   return p.form == NsaForm::kFused && p.counts == nullptr && p.indices_in == nullptr &&
-         p.imposed_indices == nullptr && p.importance == nullptr && p.pages.page == nullptr &&
-         p.compressed_pages.page == nullptr && p.group_mode == GroupMode::kExact &&
-         p.head_dim % 16 == 0 && p.head_dim <= 128 && p.num_heads / p.num_kv_heads <= kTileRows &&
-         is_four(p.nsa) && power_of_two(p.nsa.sel_block) && p.nsa.sel_block >= kSliceKeys &&
+         p.imposed_indices == nullptr && p.importance == nullptr &&
+         p.group_mode == GroupMode::kExact && p.head_dim % 16 == 0 && p.head_dim <= 128 &&
+         p.num_heads / p.num_kv_heads <= kTileRows && is_four(p.nsa) &&
+         power_of_two(p.nsa.sel_block) && p.nsa.sel_block >= kSliceKeys &&
          p.nsa.sel_block <= 4096 && p.nsa.window <= (1 << 22) &&
          p.context_len + p.num_queries <= (1 << 20) &&
          p.num_queries * p.num_heads * p.head_dim < INT32_MAX &&

@@ -16,7 +16,8 @@ namespace versieve::kernels {
 
 // A prompt's rows are a call of nsa_verify whose tree is a chain that lies in the caches:
 // k_tree = k + L G d, k_cmp_tree = k_cmp + Lc G d, values likewise, E the compressed tokens that
-// the chain completes; refresh, exact groups, nothing imposed, no importance asked for.
+// the chain completes; refresh, exact groups, nothing imposed, no importance asked for. Of caches
+// in pages (both tables) the chain's rows lie in its pages and, for a CPU, in the tree's rows too.
 //
 // Whether there is a form for such rows on these ops: on a CPU nsa_verify itself, whatever the
 // shape; on a GPU in bf16 the shapes of prompt_takes.
@@ -28,7 +29,7 @@ void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
 
 #ifdef VERSIEVE_HAS_CUDA
 // Head size a multiple of 16 up to 128, H/G <= 16, B/s = 4 and l/s = 2, B a power of two from 16
-// to 4096, contexts to some 100K tokens of 64-token blocks; caches whose rows lie side by side.
+// to 4096, contexts to some 100K tokens of 64-token blocks.
 bool prompt_takes(const NsaVerifyParams<Bf16>& p);
 // REQUIRES: prompt_takes(p). Bytes that the launch needs, 256-byte aligned.
 std::size_t prompt_scratch_bytes(const NsaVerifyParams<Bf16>& p);

@@ -62,7 +62,7 @@ class PromptFeeder {
     const int tiles = tiles_of(t.a.compressed_of(t.last_position() + 1));
 #pragma unroll 1
     for (int i = 0; i < tiles; ++i) {
-      ask(p_.maps + 2, t.g, i * kTileKeys);
+      ask(p_.maps + 2, t.g, p_.a.row_of(true, i * kTileKeys));
     }
   }
   __device__ __forceinline__ void feed_tokens(const PromptQueries& t) {
@@ -74,7 +74,7 @@ class PromptFeeder {
       const int end = min(first + (1 << t.a.block_bits), last + 1);
 #pragma unroll 1
       for (int at = first; at < end; at += kTileKeys) {
-        ask(p_.maps, t.g, at);
+        ask(p_.maps, t.g, p_.a.row_of(false, at));
       }
     }
 #pragma unroll 1
@@ -82,7 +82,7 @@ class PromptFeeder {
       const WindowChunks chunks(t, segment);
 #pragma unroll 1
       for (int chunk = chunks.first; chunk <= chunks.last; chunk += kWindowSegments) {
-        ask(p_.maps, t.g, chunk * kTileKeys);
+        ask(p_.maps, t.g, p_.a.row_of(false, chunk * kTileKeys));
       }
     }
   }

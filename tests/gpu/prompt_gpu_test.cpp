@@ -1,8 +1,10 @@
 // A prompt's rows in one launch (kernels/nsa_verify/prompt.h) beside the fused launches of the same
 // chain, bit for bit, and against plain loops in double.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <random>
 
@@ -19,21 +21,38 @@ namespace {
 
 using Params = kernels::NsaVerifyParams<Bf16>;
 
-// A chain whose rows lie in caches behind the committed ones, and NaNs behind those.
+// Pages of a sequence's rows among those of a pool, in any order.
+std::vector<std::int32_t> shuffled_pages(std::size_t rows, std::mt19937_64& rng) {
+  std::vector<std::int32_t> page((rows + kernels::kPageRows - 1) / kernels::kPageRows * 2 + 3);
+  std::iota(page.begin(), page.end(), 0);
+  std::shuffle(page.begin(), page.end(), rng);
+  return page;
+}
+
+// A chain whose rows lie in caches behind the committed ones, and NaNs behind those. With `pages`
+// they lie in shuffled pages, and behind and between them others' rows, which are numbers.
 struct PromptProblem {
   NsaBuffers<Bf16> host;
+  std::int64_t width;
+  std::vector<std::int32_t> page, compressed_page;  // empty: side by side
+  DeviceArray<std::int32_t> page_table, compressed_table;
   DeviceArray<Bf16> q, k, v, k_cmp, v_cmp, gates, out;
   DeviceArray<std::int32_t> indices;
   std::optional<DeviceArray<unsigned char>> scratch;
   Params p;
 
-  explicit PromptProblem(const NsaCase& c)
+  explicit PromptProblem(const NsaCase& c, std::mt19937_64* pages = nullptr)
       : host(c),
+        width(host.params().num_kv_heads * host.params().head_dim),
+        page(pages_for(host.k.size() + host.k_tree.size(), pages)),
+        compressed_page(pages_for(host.k_cmp.size() + host.k_cmp_tree.size(), pages)),
+        page_table(page),
+        compressed_table(compressed_page),
         q(host.q),
-        k(behind(host.k, host.k_tree)),
-        v(behind(host.v, host.v_tree)),
-        k_cmp(behind(host.k_cmp, host.k_cmp_tree)),
-        v_cmp(behind(host.v_cmp, host.v_cmp_tree)),
+        k(behind(host.k, host.k_tree, page)),
+        v(behind(host.v, host.v_tree, page)),
+        k_cmp(behind(host.k_cmp, host.k_cmp_tree, compressed_page)),
+        v_cmp(behind(host.v_cmp, host.v_cmp_tree, compressed_page)),
         gates(host.gates),
         out(host.out),
         indices(host.indices),
@@ -58,14 +77,28 @@ struct PromptProblem {
   }
 
  private:
-  static std::vector<Bf16> behind(std::vector<Bf16> committed, const std::vector<Bf16>& rows) {
+  std::vector<std::int32_t> pages_for(std::size_t elements, std::mt19937_64* rng) const {
+    return rng == nullptr ? std::vector<std::int32_t>()
+                          : shuffled_pages(elements / static_cast<std::size_t>(width), *rng);
+  }
+  std::vector<Bf16> behind(std::vector<Bf16> committed, const std::vector<Bf16>& rows,
+                           const std::vector<std::int32_t>& pages) const {
     committed.insert(committed.end(), rows.begin(), rows.end());
-    committed.resize(committed.size() + 4096, to_bf16(std::numeric_limits<float>::quiet_NaN()));
-    return committed;
+    if (pages.empty()) {
+      committed.resize(committed.size() + 4096, to_bf16(std::numeric_limits<float>::quiet_NaN()));
+      return committed;
+    }
+    const auto row = static_cast<std::size_t>(width);
+    std::vector<Bf16> pool(pages.size() * kernels::kPageRows * row, to_bf16(3.0F));
+    for (std::size_t i = 0; i < committed.size() / row; ++i) {
+      const std::size_t to = kernels::row_in_page(pages.data(), i);
+      std::copy_n(committed.begin() + static_cast<std::ptrdiff_t>(i * row), row,
+                  pool.begin() + static_cast<std::ptrdiff_t>(to * row));
+    }
+    return pool;
   }
   Params params() {
     Params of = host.params();
-    const std::int64_t width = of.num_kv_heads * of.head_dim;
     of.form = kernels::NsaForm::kFused;
     of.q = q.data();
     of.k = k.data();
@@ -76,6 +109,11 @@ struct PromptProblem {
     of.v_tree = of.v + of.context_len * width;
     of.k_cmp_tree = of.k_cmp + of.num_compressed * width;
     of.v_cmp_tree = of.v_cmp + of.num_compressed * width;
+    if (!page.empty()) {
+      of.pages = {page_table.data(), std::ssize(page)};
+      of.compressed_pages = {compressed_table.data(), std::ssize(compressed_page)};
+      of.k_tree = of.v_tree = of.k_cmp_tree = of.v_cmp_tree = nullptr;
+    }
     of.gates = gates.data();
     of.parent = of.position = of.cmp_tree_owner = nullptr;  // a chain's
     of.out = out.data();
@@ -120,6 +158,10 @@ void check_prompt(const NsaCaseShape& shape, std::mt19937_64& rng) {
   CHECK(prompt.out == fused.out);
   prompt.importance = fused.importance;  // what chose the same blocks
   CHECK(disagreement(c, prompt, tolerance_of<Bf16>()) == "");
+  PromptProblem paged(c, &rng);
+  const NsaResult in_pages = paged.run();
+  CHECK(in_pages.indices == fused.indices);
+  CHECK(in_pages.out == fused.out);
 }
 
 NsaCaseShape shape_of(std::int64_t context, std::int64_t nodes, std::int64_t head_dim = 64) {
@@ -176,12 +218,15 @@ TEST_CASE("what a prompt's rows take", "[.timing]") {
   }
   std::mt19937_64 rng(test_seed());
   for (const std::int64_t context : {0, 2048, 14336}) {
-    NsaCaseShape shape = shape_of(context, 2048);
-    shape.heads = 32;
-    shape.kv_heads = 8;
-    const PromptProblem problem(make_nsa_case(shape, rng));
-    GraphTimer timer;
-    std::printf("nsa_prompt, 2048 rows behind %lld: %.1f us\n", static_cast<long long>(context),
-                timer.us(4, [&](cudaStream_t stream) { problem.launch(stream); }));
+    for (const std::int64_t rows : {64, 128, 256, 512, 1024, 2048}) {
+      NsaCaseShape shape = shape_of(context, rows);
+      shape.heads = 32;
+      shape.kv_heads = 8;
+      const PromptProblem problem(make_nsa_case(shape, rng));
+      GraphTimer timer;
+      std::printf("nsa_prompt, %lld rows behind %lld: %.1f us\n", static_cast<long long>(rows),
+                  static_cast<long long>(context),
+                  timer.us(4, [&](cudaStream_t stream) { problem.launch(stream); }));
+    }
   }
 }

@@ -41,16 +41,16 @@ TreeAttentionParams<Bf16> rectifying_call(std::int64_t context_len) {
 
 }  // namespace
 
-TEST_CASE("a prompt's launch takes rows side by side, and no table of pages") {
+TEST_CASE("a prompt's launch takes rows side by side, and in pages") {
   const std::int32_t table[72] = {};
   const NsaVerifyParams<Bf16> plain = prompt_call();
   REQUIRE(prompt_takes(plain));
   NsaVerifyParams<Bf16> paged = plain;
-  paged.pages = {.page = table, .count = 80};
-  CHECK_FALSE(prompt_takes(paged));
-  paged = plain;
-  paged.compressed_pages = {.page = table, .count = 80};
-  CHECK_FALSE(prompt_takes(paged));
+  paged.pages = paged.compressed_pages = {.page = table, .count = 80};
+  CHECK(prompt_takes(paged));
+  NsaVerifyParams<Bf16> reuse = plain;
+  reuse.indices_in = table;
+  CHECK_FALSE(prompt_takes(reuse));
 }
 
 TEST_CASE("the dense pass takes no more positions than it counts, and no table of pages") {
