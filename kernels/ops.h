@@ -168,7 +168,8 @@ struct RopeAppendParams {
   T* k = nullptr;                    // [N, G, d]
   T* v = nullptr;                    // [N, G, d]
   T* gates = nullptr;                // [N, gate_count]
-  // Or null: row i of keys and values goes to row cache_row[i] of these too. Rows differ.
+  // Or null: row i of keys and values goes to row cache_row[i] of these too, unless that is
+  // negative. Rows differ.
   const std::int32_t* cache_row = nullptr;  // [N]
   T* k_cache = nullptr;                     // [*, G, d]
   T* v_cache = nullptr;                     // [*, G, d]

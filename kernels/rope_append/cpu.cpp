@@ -75,7 +75,7 @@ void append_row(const RopeAppendParams<T>& p, std::int64_t n) {
     rotate(x, p.cosine + n * half, p.sine + n * half, half, p.k + n * width + g * d);
   }
   std::transform(x, x + width, p.v + n * width, from_sum<T, SumOf<T>>);
-  if (p.cache_row != nullptr) {
+  if (p.cache_row != nullptr && p.cache_row[n] >= 0) {
     std::copy_n(p.k + n * width, width, p.k_cache + p.cache_row[n] * width);
     std::copy_n(p.v + n * width, width, p.v_cache + p.cache_row[n] * width);
   }

@@ -67,7 +67,7 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
   const Widths<T> w(p);
   const int half = w.d / 2;
   const T* x = p.x + n * w.row();
-  const bool keeps = p.cache_row != nullptr;
+  const bool keeps = p.cache_row != nullptr && p.cache_row[n] >= 0;
   const std::int64_t cached = keeps ? p.cache_row[n] * static_cast<std::int64_t>(w.kv) : 0;
   const int turned = (w.q + w.kv) / 2 / kUnit;  // units of pairs
   const bool whole_gates = w.gates % kUnit == 0;
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(kThreads)
   const int half = w.d / 2;
   const int heads = (w.q + 2 * w.kv) / w.d;
   const T* const x = p.x + n * w.row();
-  const std::int64_t cached =
-      p.cache_row != nullptr ? p.cache_row[n] * static_cast<std::int64_t>(w.kv) : 0;
+  const bool keeps = p.cache_row != nullptr && p.cache_row[n] >= 0;
+  const std::int64_t cached = keeps ? p.cache_row[n] * static_cast<std::int64_t>(w.kv) : 0;
 #pragma unroll 1
   for (int h = static_cast<int>(threadIdx.x) / 32; h < heads; h += kThreads / 32) {
     const int at = h * w.d;  // of the joint row
@@ -233,9 +233,8 @@ __global__ void __launch_bounds__(kThreads)
     }
     const int own = is_query ? at : is_value ? at - w.q - w.kv : at - w.q;
     T* const to = is_query ? p.q + n * w.q + own : (is_value ? p.v : p.k) + n * w.kv + own;
-    T* const also = is_query || p.cache_row == nullptr
-                        ? nullptr
-                        : (is_value ? p.v_cache : p.k_cache) + cached + own;
+    T* const also =
+        is_query || !keeps ? nullptr : (is_value ? p.v_cache : p.k_cache) + cached + own;
     T* const raw = is_query || is_value || p.k_raw == nullptr ? nullptr : p.k_raw + n * w.kv + own;
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) {
