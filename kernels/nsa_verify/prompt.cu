@@ -89,8 +89,14 @@ PromptLayout layout_for(const NsaVerifyParams<Bf16>& p) {
   const auto padded_heads = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(heads)));
   PromptLayout l{};
   l.per_tile = std::clamp(kTileRows / padded_heads, 1, kPromptTileQueries);
-  const int of_block = Plan::kWarps * l.per_tile;
-  l.groups = static_cast<int>((p.num_queries + of_block - 1) / of_block);
+  const auto groups = [&] {
+    const int of_block = Plan::kWarps * l.per_tile;
+    return static_cast<int>((p.num_queries + of_block - 1) / of_block);
+  };
+  while (l.per_tile > 1 && 2 * groups() * p.num_kv_heads <= kFusedSms) {
+    l.per_tile /= 2;  // few tokens: a block each for fewer of them
+  }
+  l.groups = groups();
   l.blocks = std::min(l.groups * static_cast<int>(p.num_kv_heads), kFusedSms);
   l.max_compressed = compressed_count(p.nsa, p.context_len + p.num_queries);
   l.slices =
@@ -253,11 +259,21 @@ void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
   ops.nsa_verify(p);
 }
 
+template <class T>
+void reserve_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    launch_with_scratch<T>(ops, prompt_scratch_bytes(p), [](const LaunchContext&) {});
+  }
+}
+
 template bool has_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template void nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template void reserve_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template bool has_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template void nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template void reserve_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
+template void reserve_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 
 }  // namespace versieve::kernels

@@ -26,6 +26,10 @@ bool has_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
 // REQUIRES: has_nsa_prompt. Fills out and indices.
 template <class T>
 void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
+// Scratch memory for that call grows now if it must: before arguments are made that name it
+// (prepare_nsa_step). REQUIRES: has_nsa_prompt.
+template <class T>
+void reserve_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
 
 #ifdef VERSIEVE_HAS_CUDA
 // Head size a multiple of 16 up to 128, H/G <= 16, B/s = 4 and l/s = 2, B a power of two from 16

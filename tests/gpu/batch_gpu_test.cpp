@@ -1,10 +1,12 @@
 // Has a request the same text alone, in any batch and in any order, on the GPU?
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <random>
 #include <tuple>
 
 #include "engine/run/model/kv_pool.h"
+#include "engine/run/model/synthetic.h"
 #include "tests/engine/run/batch/batch_cases.h"
 #include "tests/gpu/gpu_ops.h"
 
@@ -264,6 +266,70 @@ TEMPLATE_TEST_CASE("2,000 sampled batches on the GPU leave every text as it is a
   SECTION("a dense target with a draft model, SpecAttn too") {
     check_long(
         tiny::ChoosingEngine<TestType>(std::move(ops), tiny::shape(AttentionKind::kDense), 12));
+  }
+}
+
+// Four prompts of 8,192 tokens arrive while eight requests decode (nsa-1b, random weights).
+void time_prompts(kernels::Ops<Bf16>& ops, Target<Bf16>& target, std::int64_t rows) {
+  constexpr std::int64_t kPrompt = 8192;
+  BatchSession<Bf16> session(ops, target, nullptr,
+                             {.concurrency = 12,
+                              .pages = 12 * pages_of(kPrompt + 100),
+                              .prefill_rows = rows,
+                              .shares_prefixes = false});
+  std::mt19937_64 random(3);
+  const auto submit = [&](std::int64_t id, std::int64_t tokens, std::int64_t answer) {
+    std::vector<std::int32_t> prompt(static_cast<std::size_t>(tokens));
+    for (std::int32_t& token : prompt) {
+      token = static_cast<std::int32_t>(random() % 100000);
+    }
+    session.submit(id, {.prompt = prompt, .options = tiny::options("nsa/ar", answer)});
+  };
+  for (std::int64_t id = 0; id < 8; ++id) {
+    submit(id, 64, 250);
+  }
+  std::vector<FinishedRequest> all;
+  std::int64_t steps = 0;
+  while (session.running() + session.waiting() > 0) {
+    for (FinishedRequest& finished : session.step()) {
+      all.push_back(std::move(finished));
+    }
+    if (++steps == 20) {
+      for (std::int64_t id = 8; id < 12; ++id) {
+        submit(id, kPrompt, 4);
+      }
+    }
+  }
+  std::vector<double> gaps, first;
+  double begin = 1e300, end = 0.0;
+  for (const FinishedRequest& request : all) {
+    if (request.id >= 8) {
+      first.push_back((request.first_token - request.submitted) * 1e3);
+      begin = std::min(begin, request.submitted);
+      end = std::max(end, request.first_token);
+    } else {
+      gaps.insert(gaps.end(), request.gaps.begin() + 20, request.gaps.end());
+    }
+  }
+  std::sort(gaps.begin(), gaps.end());
+  std::sort(first.begin(), first.end());
+  std::printf(
+      "%lld rows a step: first tokens after %.0f to %.0f ms, %.0f prompt tokens/s, gaps of "
+      "those that decode p50 %.2f, p90 %.2f, p99 %.2f ms\n",
+      static_cast<long long>(rows), first.front(), first.back(), 4.0 * kPrompt / (end - begin),
+      gaps[gaps.size() / 2] * 1e3, gaps[gaps.size() * 9 / 10] * 1e3,
+      gaps[gaps.size() * 99 / 100] * 1e3);
+}
+
+TEST_CASE("what prompts take beside requests that decode", "[.timing]") {
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  const LlmShape shape = named_llm_shape("nsa-1b");
+  Target<Bf16> target = make_synthetic_target(*ops, shape, draft_shape_for(shape), 1);
+  for (const std::int64_t rows : {1024, 256, 512, 1024, 2048}) {  // the first one loads kernels
+    time_prompts(*ops, target, rows);
   }
 }
 

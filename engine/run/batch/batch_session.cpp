@@ -221,7 +221,7 @@ void BatchSession<T>::submit_prefilled(std::int64_t id, BatchRequest request,
 // are asked for lie together.
 template <class T>
 std::vector<typename BatchSession<T>::Part> BatchSession<T>::plan() {
-  constexpr std::int64_t kMostRows = 256;  // of one prompt: as a single request's prefill
+  constexpr std::int64_t kMostRows = 256;  // of one prompt that is attended as a tree is
   std::vector<Part> pieces, ends, trees;
   std::int64_t left = options_.prefill_rows;
   for (const std::unique_ptr<Running>& run : running_) {
@@ -229,7 +229,10 @@ std::vector<typename BatchSession<T>::Part> BatchSession<T>::plan() {
       trees.push_back({.run = run.get(), .path = {}, .yielded = {}, .rectified = {}});
       continue;
     }
-    const std::int64_t rows = std::min({run->prompt_tokens() - run->prefilled, left, kMostRows});
+    std::int64_t rows = std::min(run->prompt_tokens() - run->prefilled, left);
+    if (rows > kMostRows && !target_->attends_at_once(run->prefilled, rows)) {
+      rows = kMostRows;
+    }
     if (rows > 0 && run->follows.source == nullptr) {
       Part part{.run = run.get(),
                 .begin = run->prefilled,
@@ -258,6 +261,7 @@ void BatchSession<T>::prepare(std::vector<Part>& parts) {
       const auto begin = run.request.prompt.begin();
       sequence.tree = chain_tree({begin + part.begin, begin + part.end});
       sequence.options = {.last_logits_only = true, .no_logits = !part.ends_prompt()};
+      sequence.of_prompt = true;
       part.path.resize(static_cast<std::size_t>(part.end - part.begin));
       std::iota(part.path.begin(), part.path.end(), 0);
     } else {

@@ -2,15 +2,17 @@
 
 #include <utility>
 
-#include "kernels/nsa_verify/prompt.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
 
-// A prompt's rows, which lie behind the committed ones.
+// A prompt's rows, which lie behind the committed ones. In pages they are found by the table.
 template <class T>
 kernels::NsaVerifyParams<T> in_cache(kernels::NsaVerifyParams<T> p) {
+  if (p.pages.page != nullptr) {
+    return p;
+  }
   const std::int64_t width = p.num_kv_heads * p.head_dim;
   p.k_tree = p.k + p.context_len * width;
   p.v_tree = p.v + p.context_len * width;
@@ -119,6 +121,10 @@ void NsaAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
 
 template <class T>
 kernels::StepShape NsaAttention<T>::prepare(std::span<const AttentionStep<T>> steps) {
+  if (steps.empty()) {
+    together_.calls.clear();
+    return {};
+  }
   const KvRows<T>& rows = steps.front().cache.rows();
   const TreeKv<T>& tree = steps.front().tree.all();
   together_ = {.layers = shape_.layers,

@@ -8,6 +8,7 @@
 
 #include "engine/run/model/attention_step.h"
 #include "engine/run/model/weights.h"
+#include "kernels/nsa_verify/prompt.h"
 #include "kernels/ops_together.h"
 #include "model/words/llm_shape.h"
 
@@ -29,11 +30,17 @@ class NsaAttention {
                                     std::int64_t first_row = 0) const;
   // Of a step of one sequence.
   void attend(const AttentionStep<T>& step, std::int64_t layer);
+  // Before a step of several is prepared whose prompts' rows are attended by launches of their own.
+  void reserve_prompt(const AttentionStep<T>& step) {
+    kernels::reserve_nsa_prompt(*ops_, params_of(step, 0));
+  }
   // Of several, whose caches are of one pool: what its layers share, once, before the first one.
   kernels::StepShape prepare(std::span<const AttentionStep<T>> steps);
   // That layer of the step that was prepared.
   void attend_prepared(std::int64_t layer) {
-    kernels::nsa_verify_layer<T>(*ops_, together_, layer);
+    if (!together_.calls.empty()) {
+      kernels::nsa_verify_layer<T>(*ops_, together_, layer);
+    }
   }
 
   // [N, G, n], from a node's row on.

@@ -198,7 +198,7 @@ AttentionStep<T> Target<T>::attention_step(const Part& part) const {
           .block_keys = part.choice != nullptr ? part.choice->blocks() : nullptr,
           .tree = TreeKvPart<T>(tree_kv_, part.first_row, part.first_compressed),
           .first_row = part.first_row,
-          .keeps_rows_first = piece_rows_.has_value(),
+          .keeps_rows_first = piece_rows_.has_value() || part.keeps_rows,
           .frequency = frequency_.data(),
           .q = query_.data() + part.first_row * shape_.q_width(),
           .gates = gates_.data() + part.first_row * shape_.num_heads * 3,
@@ -264,6 +264,11 @@ template <class T>
 void Target<T>::attend(std::int64_t layer) {
   if (together_ && is_sparse(shape_)) {
     nsa_.attend_prepared(layer);
+    for (const Part& part : parts_) {
+      if (part.keeps_rows) {
+        nsa_.attend(attention_step(part), layer);
+      }
+    }
   } else if (is_sparse(shape_)) {
     nsa_.attend(attention_step(parts_[0]), layer);
   } else {
@@ -300,6 +305,8 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                                         : of_nodes;
   };
   const bool turns = shape_.dense_layer(layer).turns;
+  const bool keeps_any = nodes_.keeps_rows || kept_rows_.of_nodes != nullptr;
+  const KvCache<T>& cache = *parts_.front().cache;  // of a pool: its rows, as all parts'
   linear_of_norm({.m = joint_width(), .w = w.joint.data(), .y = joint_.data()});
   ops_->rope_append({.n = nodes_.count,
                      .num_heads = shape_.num_heads,
@@ -319,12 +326,15 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .k = rows(tree_kv_.k(layer), cache_.k(layer)),
                      .v = rows(tree_kv_.v(layer), cache_.v(layer)),
                      .gates = gates_.data(),
-                     .cache_row = nodes_.keeps_rows ? nodes_.position : nullptr,
-                     .k_cache = nodes_.keeps_rows ? cache_.k(layer) : nullptr,
-                     .v_cache = nodes_.keeps_rows ? cache_.v(layer) : nullptr,
+                     .cache_row = nodes_.keeps_rows ? nodes_.position : kept_rows_.of_nodes,
+                     .k_cache = keeps_any ? cache.k(layer) : nullptr,
+                     .v_cache = keeps_any ? cache.v(layer) : nullptr,
                      .compress = compressed_tokens(w, layer)});
   if (piece_rows_ && !keeps) {
     keep_piece_rows(layer);
+  }
+  if (kept_rows_.count > 0) {
+    keep_compressed_rows(layer);
   }
 }
 

@@ -55,6 +55,8 @@ struct SequencePart {
   VerifyOptions options;
   KvCache<T>* cache = nullptr;
   ChoiceKeys<T>* choice = nullptr;  // of that cache, which a commit keeps; null: none
+  // A piece of a prompt: a chain that will be committed whole, of whose layers all refresh.
+  bool of_prompt = false;
   // Of a dense target: who chooses the committed tokens that its layers read (null: all are read),
   // and where the last node's weights go.
   TokenSelector<T>* selector = nullptr;
@@ -108,6 +110,8 @@ class Target {
   const StepRecordings<T>& recordings() const { return recordings_; }
   // Whether steps of a pool's sequences are recorded; from the next one on. No bit depends on it.
   void set_records(bool records) { records_ = records; }
+  // Whether the attention of the next `count` tokens of a prompt behind `before` can be one launch.
+  bool attends_at_once(std::int64_t before, std::int64_t count) const;  // target_prefill.cpp
   // Device memory that a step of so many nodes with so many rows of logits takes beside weights and
   // caches.
   static std::int64_t step_bytes(const LlmShape& shape, std::int64_t nodes,
@@ -168,18 +172,26 @@ class Target {
     TokenSelector<T>* selector = nullptr;
     AttentionCapture<T> capture = {};
     StepNodes nodes;
+    bool keeps_rows = false;  // its rows go to its cache's pages layer by layer
     std::int64_t first_row = 0;
     std::int64_t first_compressed = 0;  // of the tree's compressed rows
 
     // Its attention is a call of its own, which no step prepares.
     bool stands_apart() const {
-      return options.resa || selector != nullptr || capture.weights != nullptr;
+      return keeps_rows || options.resa || selector != nullptr || capture.weights != nullptr;
     }
     bool chooses() const { return options.index || stands_apart(); }
     // Of the step's logits: rows before first_logits are not computed.
     std::int64_t first_logits() const {
       return first_row + (options.last_logits_only ? nodes.count - 1 : 0);
     }
+  };
+
+  // Rows of the running step that go to pages layer by layer, of all parts that keep theirs.
+  struct KeptRows {
+    const std::int32_t* of_nodes = nullptr;    // [nodes]: rows of pages, or -1; null: none
+    const std::int32_t* compressed = nullptr;  // [2, count]: rows of the tree, then of pages
+    std::int64_t count = 0;
   };
 
   // While a prompt is read in pieces: the tokens in the cache before it, and its own.
@@ -197,7 +209,9 @@ class Target {
   void bound_alone();
   void prepare_attention();
   kernels::StepShape shape_alone() const;
-  void keep_piece_rows(std::int64_t layer);  // target_prefill.cpp
+  void keep_piece_rows(std::int64_t layer);       // target_prefill.cpp
+  void keep_compressed_rows(std::int64_t layer);  // target_batch.cpp, of KeptRows
+  std::vector<std::int32_t> kept_rows();
   std::int32_t source_row(const Part& part, std::int32_t source) const;
   void upload_layout();
   // Of the nodes' tokens in what is uploaded; StepCounts lie before them.
@@ -262,6 +276,7 @@ class Target {
   DeviceInts<T> staged_, staged_commit_;
   std::vector<KvCache<T>> piece_caches_;  // the cache as each piece of a prompt finds it
   std::optional<PieceRows> piece_rows_;
+  KeptRows kept_rows_;
   std::int64_t logits_rows_ = 0;  // of the step's last nodes
   bool records_ = true;
   StepRecordings<T> recordings_;  // of steps of a pool's sequences

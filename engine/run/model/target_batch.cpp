@@ -16,6 +16,10 @@ bool is_nsa(const LlmShape& shape) {
   return shape.attention == AttentionKind::kNsa;
 }
 
+// Tokens of a piece of a prompt from which on its attention is a launch of its own: fewer share
+// the launches of the trees. No bit depends on it.
+constexpr std::int64_t kLeastAtOnce = 257;
+
 bool is_chain(const DraftTree& tree) {
   for (std::size_t i = 1; i < tree.parent.size(); ++i) {
     if (tree.parent[i] != static_cast<std::int32_t>(i) - 1) {
@@ -48,6 +52,8 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
                 .context_len = length,
                 .compressed_rows = part.layout.compressed_rows(),
                 .newest_position = part.layout.newest_position()};
+  part.keeps_rows = sequence.of_prompt && part.cache->pages().page != nullptr &&
+                    part.nodes.count >= kLeastAtOnce && attends_at_once(length, part.nodes.count);
   return part;
 }
 
@@ -100,7 +106,13 @@ void Target<T>::upload_layout() {
   if (alone_) {
     all.resize(lists + 2 * static_cast<std::size_t>(nodes_.count));
   }
+  const std::size_t kept = all.size();
+  append(all, kept_rows());
   const std::int32_t* next = staged_.upload(*ops_, all);
+  if (kept < all.size()) {
+    kept_rows_.of_nodes = next + kept;
+    kept_rows_.compressed = kept_rows_.of_nodes + nodes_.count;
+  }
   const std::int32_t* own = next + lists;
   if ((together_ || alone_) && is_nsa(shape_)) {
     static_assert(sizeof(kernels::StepCounts) == 2 * sizeof(std::int32_t));
@@ -122,6 +134,54 @@ void Target<T>::upload_layout() {
   if (alone_) {
     parts_[0].nodes.counts = nodes_.counts;
   }
+}
+
+// Of each node where its row goes, of compressed tokens where theirs are and go; nothing where no
+// part keeps its rows. What other sequences share is complete and stays as it is.
+template <class T>
+std::vector<std::int32_t> Target<T>::kept_rows() {
+  kept_rows_ = {};
+  if (std::none_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.keeps_rows; })) {
+    return {};
+  }
+  std::vector<std::int32_t> of_nodes, from, to;
+  const auto place = [](const PagedRows& paged, std::int64_t i) {
+    return static_cast<std::int32_t>(i < paged.shared_rows ? -1 : paged.row(i));
+  };
+  for (const Part& part : parts_) {
+    const KvRows<T>& rows = part.cache->rows();
+    for (std::int64_t i = 0; i < part.nodes.count; ++i) {
+      of_nodes.push_back(part.keeps_rows ? place(rows.paged, part.cache->length() + i) : -1);
+    }
+    for (std::int64_t i = 0; part.keeps_rows && i < part.nodes.compressed_rows; ++i) {
+      const std::int32_t row = place(rows.cmp_paged, part.cache->compressed_length() + i);
+      if (row >= 0) {
+        from.push_back(static_cast<std::int32_t>(part.first_compressed + i));
+        to.push_back(row);
+      }
+    }
+  }
+  kept_rows_.count = std::ssize(from);
+  append(of_nodes, from);
+  append(of_nodes, to);
+  return of_nodes;
+}
+
+// Behind the launch that makes them.
+template <class T>
+void Target<T>::keep_compressed_rows(std::int64_t layer) {
+  const KvCache<T>& cache = *parts_.front().cache;  // of the pool, as all
+  const auto copy = [&](const T* from, T* to) {
+    ops_->copy_rows({.rows = kept_rows_.count,
+                     .width = shape_.kv_width(),
+                     .src_row = kept_rows_.compressed,
+                     .dst_row = kept_rows_.compressed + kept_rows_.count,
+                     .src = from,
+                     .dst = to,
+                     .term = TrafficTerm::kKvAppend});
+  };
+  copy(tree_kv_.k_cmp(layer), cache.k_cmp(layer));
+  copy(tree_kv_.v_cmp(layer), cache.v_cmp(layer));
 }
 
 template <class T>
@@ -185,7 +245,7 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
 template <class T>
 bool Target<T>::can_bound(const Part& part) const {
   const VerifyOptions& options = part.options;
-  return records_ && is_nsa(shape_) && part.cache != &cache_ && !piece_rows_ &&
+  return records_ && is_nsa(shape_) && part.cache != &cache_ && !piece_rows_ && !part.keeps_rows &&
          !options.last_logits_only && !options.no_logits &&
          can_verify_device({.nodes = part.nodes.count,
                             .max_depth = part.nodes.count,
@@ -206,6 +266,11 @@ void Target<T>::bound_alone() {
 // What follows the step's shape lies in device memory by now, or in its launches.
 template <class T>
 void Target<T>::prepare_attention() {
+  for (const Part& part : parts_) {
+    if (part.keeps_rows) {
+      nsa_.reserve_prompt(attention_step(part));
+    }
+  }
   count_logits();
   step_shape_.clear();
   if (alone_) {
@@ -333,6 +398,8 @@ std::int64_t Target<T>::step_bytes(const LlmShape& shape, std::int64_t nodes,
 
 template Target<double>::Part Target<double>::make_part(SequencePart<double>) const;
 template void Target<double>::upload_layout();
+template std::vector<std::int32_t> Target<double>::kept_rows();
+template void Target<double>::keep_compressed_rows(std::int64_t);
 template void Target<double>::verify_batch(std::vector<SequencePart<double>>);
 template void Target<double>::lay_out(std::vector<SequencePart<double>>);
 template void Target<double>::prepare_batch(std::vector<SequencePart<double>>);
@@ -345,6 +412,8 @@ template void Target<double>::commit_batch(std::span<const std::vector<std::int3
 template std::int64_t Target<double>::step_bytes(const LlmShape&, std::int64_t, std::int64_t);
 template Target<float>::Part Target<float>::make_part(SequencePart<float>) const;
 template void Target<float>::upload_layout();
+template std::vector<std::int32_t> Target<float>::kept_rows();
+template void Target<float>::keep_compressed_rows(std::int64_t);
 template void Target<float>::verify_batch(std::vector<SequencePart<float>>);
 template void Target<float>::lay_out(std::vector<SequencePart<float>>);
 template void Target<float>::prepare_batch(std::vector<SequencePart<float>>);
@@ -357,6 +426,8 @@ template void Target<float>::commit_batch(std::span<const std::vector<std::int32
 template std::int64_t Target<float>::step_bytes(const LlmShape&, std::int64_t, std::int64_t);
 template Target<Bf16>::Part Target<Bf16>::make_part(SequencePart<Bf16>) const;
 template void Target<Bf16>::upload_layout();
+template std::vector<std::int32_t> Target<Bf16>::kept_rows();
+template void Target<Bf16>::keep_compressed_rows(std::int64_t);
 template void Target<Bf16>::verify_batch(std::vector<SequencePart<Bf16>>);
 template void Target<Bf16>::lay_out(std::vector<SequencePart<Bf16>>);
 template void Target<Bf16>::prepare_batch(std::vector<SequencePart<Bf16>>);

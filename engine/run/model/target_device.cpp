@@ -34,6 +34,7 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
             .source = tree.source};
   together_ = false;
   alone_ = false;
+  kept_rows_ = {};
   parts_.clear();
   parts_.push_back({.tree = {},
                     .layout = {},

@@ -24,23 +24,21 @@ std::vector<std::int32_t> counted_from(std::int64_t first, std::int64_t count) {
   return out;
 }
 
-// Whether the next `count` tokens' attention can be one launch.
-template <class T>
-bool attends_at_once(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t before,
-                     std::int64_t count) {
-  return shape.attention == AttentionKind::kNsa &&
-         kernels::has_nsa_prompt<T>(ops,
-                                    {.nsa = shape.nsa,
-                                     .num_heads = shape.num_heads,
-                                     .num_kv_heads = shape.num_kv_heads,
-                                     .head_dim = shape.head_dim,
-                                     .context_len = before,
-                                     .num_queries = count,
-                                     .num_compressed = compressed_count(shape.nsa, before),
-                                     .num_blocks = (before + count - 1) / shape.nsa.sel_block + 1});
-}
-
 }  // namespace
+
+template <class T>
+bool Target<T>::attends_at_once(std::int64_t before, std::int64_t count) const {
+  return shape_.attention == AttentionKind::kNsa &&
+         kernels::has_nsa_prompt<T>(
+             *ops_, {.nsa = shape_.nsa,
+                     .num_heads = shape_.num_heads,
+                     .num_kv_heads = shape_.num_kv_heads,
+                     .head_dim = shape_.head_dim,
+                     .context_len = before,
+                     .num_queries = count,
+                     .num_compressed = compressed_count(shape_.nsa, before),
+                     .num_blocks = (before + count - 1) / shape_.nsa.sel_block + 1});
+}
 
 template <class T>
 void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
@@ -59,7 +57,7 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
   const std::int64_t before = length();
   cache_.reserve(before + count);
   piece_rows_ = PieceRows{.before = before, .count = count};
-  if (attends_at_once(*ops_, shape_, before, count)) {
+  if (attends_at_once(before, count)) {
     lay_out({{.tree = chain(0, count), .options = {.last_logits_only = true}, .cache = &cache_}});
     run_nodes();
   } else {
@@ -112,10 +110,13 @@ void Target<T>::keep_piece_rows(std::int64_t layer) {
   }
 }
 
+template bool Target<double>::attends_at_once(std::int64_t, std::int64_t) const;
 template void Target<double>::read_prompt(std::span<const std::int32_t>);
 template void Target<double>::keep_piece_rows(std::int64_t);
+template bool Target<float>::attends_at_once(std::int64_t, std::int64_t) const;
 template void Target<float>::read_prompt(std::span<const std::int32_t>);
 template void Target<float>::keep_piece_rows(std::int64_t);
+template bool Target<Bf16>::attends_at_once(std::int64_t, std::int64_t) const;
 template void Target<Bf16>::read_prompt(std::span<const std::int32_t>);
 template void Target<Bf16>::keep_piece_rows(std::int64_t);
 

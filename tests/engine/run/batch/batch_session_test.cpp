@@ -93,6 +93,26 @@ TEMPLATE_TEST_CASE("requests that choose tokens have the text that they have alo
   }
 }
 
+TEST_CASE("long pieces of prompts are attended at once beside trees, and no text changes") {
+  const auto check = []<class T>(T) {
+    tiny::Engine<T> engine(tiny::shape());
+    std::vector<BatchRequest> requests;
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      const std::int64_t tokens = 290 + 131 * static_cast<std::int64_t>(i);
+      requests.push_back(
+          {.prompt = tiny::prompt(tokens, i),
+           .options = tiny::options(i % 2 == 0 ? "nsa/d4k3n12/bfs/c4e/FRR" : "nsa/ar", 12)});
+    }
+    tiny::BatchTally tally;
+    tiny::compare_batch(engine, requests,
+                        {.concurrency = 4, .pages = 80, .prefill_rows = 700, .shuffled_pages = 3},
+                        9, tally);
+    CHECK(tally.identical == tally.requests);
+  };
+  check(float{});
+  check(Bf16{});
+}
+
 // A plan that moves between dense and sparse attention: keys are made when they are asked for.
 TEST_CASE("a request that comes to sparse attention late reads its whole context's block keys") {
   tiny::Engine<float> engine(tiny::shape(AttentionKind::kDense));
