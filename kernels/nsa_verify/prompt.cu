@@ -43,20 +43,19 @@ __global__ void __launch_bounds__(PromptPlan<kD>::kThreads, 1)
   const int items = p.groups * p.a.kv_heads;
   if (feeds) {
     give_registers<Plan::kIdleRegisters>();
+    if (threadIdx.x != Plan::kWorkers) {
+      return;
+    }
     PromptFeeder<kD> feeder(p, plan);
+    int parity = 0;
 #pragma unroll 1
     for (int item = static_cast<int>(blockIdx.x); item < items;
-         item += static_cast<int>(gridDim.x)) {
+         item += static_cast<int>(gridDim.x), parity ^= 1) {
       const PromptQueries t = prompt_queries<kD>(p, item);
-      if (threadIdx.x == Plan::kWorkers) {
-        feeder.feed_compressed(t);
-      }
-      __syncwarp();
-      meet<0, Plan::kThreads>();  // the list is there
-      if (threadIdx.x == Plan::kWorkers) {
-        feeder.feed_tokens(t);
-      }
-      __syncwarp();
+      feeder.feed_compressed(t);
+      // A list has a block at least, of whose tile the next item's waits: no phase is missed.
+      barrier_wait(plan.listed(), parity);
+      feeder.feed_tokens(t);
     }
     return;
   }
@@ -67,7 +66,6 @@ __global__ void __launch_bounds__(PromptPlan<kD>::kThreads, 1)
     const PromptQueries t = prompt_queries<kD>(p, item);
     worker.attend_compressed(t);
     worker.choose(t);
-    meet<0, Plan::kThreads>();
     worker.attend_tokens(t);
   }
 }

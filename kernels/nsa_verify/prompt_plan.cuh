@@ -37,7 +37,8 @@ struct PromptPlan {
   static constexpr int kQueriesAt = kRingBytes + kWarps * kKeptFloats * 4;
   static constexpr int kStatesAt = kQueriesAt + kWarps * kQueryBytes;
   static constexpr int kBarriersAt = kStatesAt + kWarps * kTileRows * 8;
-  static constexpr int kStartsAt = kBarriersAt + 2 * kTiles * 8;
+  static constexpr int kListedAt = kBarriersAt + 2 * kTiles * 8;
+  static constexpr int kStartsAt = kListedAt + 8;
   static constexpr int kMasksAt = kStartsAt + 32;
   static_assert(kQueries <= 64 && kFusedSelectedSegments + 1 <= 8);
 
@@ -58,6 +59,8 @@ struct PromptPlan {
   __device__ std::uint32_t empty(int place) const {
     return full(place) + static_cast<std::uint32_t>(kTiles * 8);
   }
+  // The list of blocks is there, and the ring is nobody's memory any more: a phase an item.
+  __device__ std::uint32_t listed() const { return at + static_cast<std::uint32_t>(kListedAt); }
   __device__ unsigned* choice(int warp) const {
     return reinterpret_cast<unsigned*>(shared) + warp * kChoiceWords;
   }
@@ -84,6 +87,7 @@ struct PromptPlan {
       barrier_init(full(i), 1);
       barrier_init(empty(i), kWarps);
     }
+    barrier_init(listed(), 32);  // all lanes of the warp that makes the list
   }
 };
 

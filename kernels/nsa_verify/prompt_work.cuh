@@ -156,7 +156,9 @@ class PromptWorker {
     end_compressed(t, total);
   }
 
-  // Each token's blocks, and the list of the thread block's. By all working warps.
+  // Each token's blocks, and the list of the thread block's, which is there for all working warps
+  // behind it. By those; the thread that feeds learns of it by a barrier in shared memory, since
+  // checkers want all threads at a block's own barrier at one place of the program.
   __device__ __forceinline__ void choose(const PromptQueries& t) {
     meet<1, Plan::kWorkers>();  // all tiles and earlier lists are read, all weights there
     const int blocks = (t.last_position() >> t.a.block_bits) + 1;
@@ -169,11 +171,13 @@ class PromptWorker {
     for (int i = 0; i < t.per_tile && t.tile * t.per_tile + i < t.count; ++i) {
       choose_of(t, i);
     }
+    fence_for_copies();  // tiles come where the choice was made
     meet<1, Plan::kWorkers>();
     if (t.tile == 0) {
       list_blocks(t, blocks);
+      barrier_arrive(plan_.listed());
     }
-    fence_for_copies();  // tiles come where the choice was made
+    meet<1, Plan::kWorkers>();
   }
 
   // Selected blocks and window, and the output. The list is there.
