@@ -43,6 +43,10 @@ void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
   ops.nsa_verify(p);
 }
 template <class T>
+std::int64_t nsa_prompt_bytes(Ops<T>&, const NsaVerifyParams<T>&) {
+  return 0;
+}
+template <class T>
 void reserve_nsa_prompt(Ops<T>&, const NsaVerifyParams<T>&) {}
 template <class T>
 StepShape prepare_nsa_step(Ops<T>&, const NsaStepParams<T>&) {
@@ -82,12 +86,15 @@ VERSIEVE_INSTANTIATE_OPS_TOGETHER(float)
 VERSIEVE_INSTANTIATE_OPS_TOGETHER(Bf16)
 template bool has_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template void nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template std::int64_t nsa_prompt_bytes(Ops<double>&, const NsaVerifyParams<double>&);
 template void reserve_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template bool has_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template void nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template std::int64_t nsa_prompt_bytes(Ops<float>&, const NsaVerifyParams<float>&);
 template void reserve_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
+template std::int64_t nsa_prompt_bytes(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template void reserve_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 
 }  // namespace versieve::kernels

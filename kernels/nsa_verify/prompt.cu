@@ -80,8 +80,9 @@ struct PromptLayout {
   std::size_t weights, slice_states, branches, bytes;
 };
 
+// every_sm: of as many thread blocks as there are ever, whatever the rows.
 template <int kD>
-PromptLayout layout_for(const NsaVerifyParams<Bf16>& p) {
+PromptLayout layout_for(const NsaVerifyParams<Bf16>& p, bool every_sm = false) {
   using Plan = PromptPlan<kD>;
   const std::int64_t heads = p.num_heads / p.num_kv_heads;
   const auto padded_heads = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(heads)));
@@ -95,7 +96,8 @@ PromptLayout layout_for(const NsaVerifyParams<Bf16>& p) {
     l.per_tile /= 2;  // few tokens: a block each for fewer of them
   }
   l.groups = groups();
-  l.blocks = std::min(l.groups * static_cast<int>(p.num_kv_heads), kFusedSms);
+  l.blocks =
+      every_sm ? kFusedSms : std::min(l.groups * static_cast<int>(p.num_kv_heads), kFusedSms);
   l.max_compressed = compressed_count(p.nsa, p.context_len + p.num_queries);
   l.slices =
       std::max((l.max_compressed + kTileKeys - 1) / kTileKeys * kSlots, (p.num_blocks + 3) / 4);
@@ -199,6 +201,17 @@ bool is_narrow(const NsaVerifyParams<Bf16>& p) {
   return p.head_dim <= 64;
 }
 
+// What no length decides.
+bool takes_shape(const NsaVerifyParams<Bf16>& p) {
+  const auto power_of_two = [](std::int64_t x) { return (x & (x - 1)) == 0; };
+  return p.form == NsaForm::kFused && p.counts == nullptr && p.indices_in == nullptr &&
+         p.imposed_indices == nullptr && p.importance == nullptr &&
+         p.group_mode == GroupMode::kExact && p.head_dim % 16 == 0 && p.head_dim <= 128 &&
+         p.num_heads / p.num_kv_heads <= kTileRows && is_four(p.nsa) &&
+         power_of_two(p.nsa.sel_block) && p.nsa.sel_block >= kSliceKeys &&
+         p.nsa.sel_block <= 4096 && p.nsa.window <= (1 << 22);
+}
+
 bool lies_in_cache(const NsaVerifyParams<Bf16>& p) {
   if (p.pages.page != nullptr && p.compressed_pages.page != nullptr) {
     return true;  // by the caller's word
@@ -214,20 +227,21 @@ bool lies_in_cache(const NsaVerifyParams<Bf16>& p) {
 }  // namespace
 
 bool prompt_takes(const NsaVerifyParams<Bf16>& p) {
-  const auto power_of_two = [](std::int64_t x) { return (x & (x - 1)) == 0; };
-  return p.form == NsaForm::kFused && p.counts == nullptr && p.indices_in == nullptr &&
-         p.imposed_indices == nullptr && p.importance == nullptr &&
-         p.group_mode == GroupMode::kExact && p.head_dim % 16 == 0 && p.head_dim <= 128 &&
-         p.num_heads / p.num_kv_heads <= kTileRows && is_four(p.nsa) &&
-         power_of_two(p.nsa.sel_block) && p.nsa.sel_block >= kSliceKeys &&
-         p.nsa.sel_block <= 4096 && p.nsa.window <= (1 << 22) &&
+  return takes_shape(p) && p.num_queries * p.num_heads * p.head_dim < INT32_MAX &&
          p.context_len + p.num_queries <= (1 << 20) &&
-         p.num_queries * p.num_heads * p.head_dim < INT32_MAX &&
          (is_narrow(p) ? takes<64>(p) : takes<128>(p));
 }
 
 std::size_t prompt_scratch_bytes(const NsaVerifyParams<Bf16>& p) {
   return is_narrow(p) ? layout_for<64>(p).bytes : layout_for<128>(p).bytes;
+}
+
+std::size_t most_prompt_scratch_bytes(const NsaVerifyParams<Bf16>& p) {
+  if (!takes_shape(p)) {
+    return 0;
+  }
+  const PromptLayout most = is_narrow(p) ? layout_for<64>(p, true) : layout_for<128>(p, true);
+  return std::min(most.bytes, kMaxScratchBytes);
 }
 
 void launch_nsa_prompt(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) {
@@ -258,6 +272,13 @@ void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
 }
 
 template <class T>
+std::int64_t nsa_prompt_bytes(Ops<T>& ops, const NsaVerifyParams<T>& p) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return has_launches(ops) ? static_cast<std::int64_t>(most_prompt_scratch_bytes(p)) : 0;
+  }
+  return 0;
+}
+template <class T>
 void reserve_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
   if constexpr (std::is_same_v<T, Bf16>) {
     launch_with_scratch<T>(ops, prompt_scratch_bytes(p), [](const LaunchContext&) {});
@@ -266,12 +287,15 @@ void reserve_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p) {
 
 template bool has_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template void nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
+template std::int64_t nsa_prompt_bytes(Ops<double>&, const NsaVerifyParams<double>&);
 template void reserve_nsa_prompt(Ops<double>&, const NsaVerifyParams<double>&);
 template bool has_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template void nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
+template std::int64_t nsa_prompt_bytes(Ops<float>&, const NsaVerifyParams<float>&);
 template void reserve_nsa_prompt(Ops<float>&, const NsaVerifyParams<float>&);
 template bool has_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template void nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
+template std::int64_t nsa_prompt_bytes(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 template void reserve_nsa_prompt(Ops<Bf16>&, const NsaVerifyParams<Bf16>&);
 
 }  // namespace versieve::kernels

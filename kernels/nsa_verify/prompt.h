@@ -26,6 +26,10 @@ bool has_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
 // REQUIRES: has_nsa_prompt. Fills out and indices.
 template <class T>
 void nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
+// Scratch memory, in bytes, that no such call exceeds of this shape with so many rows or fewer, up
+// to this call's last one; 0 where none is taken and on a CPU.
+template <class T>
+std::int64_t nsa_prompt_bytes(Ops<T>& ops, const NsaVerifyParams<T>& p);
 // Scratch memory for that call grows now if it must: before arguments are made that name it
 // (prepare_nsa_step). REQUIRES: has_nsa_prompt.
 template <class T>
@@ -37,6 +41,8 @@ void reserve_nsa_prompt(Ops<T>& ops, const NsaVerifyParams<T>& p);
 bool prompt_takes(const NsaVerifyParams<Bf16>& p);
 // REQUIRES: prompt_takes(p). Bytes that the launch needs, 256-byte aligned.
 std::size_t prompt_scratch_bytes(const NsaVerifyParams<Bf16>& p);
+// nsa_prompt_bytes on a GPU. The host alone.
+std::size_t most_prompt_scratch_bytes(const NsaVerifyParams<Bf16>& p);
 // REQUIRES: prompt_takes(p), rows that lie as above. Enqueues; never waits or allocates.
 void launch_nsa_prompt(const NsaVerifyParams<Bf16>& p, const LaunchContext& context);
 #endif

@@ -1,5 +1,6 @@
 // What a launch says that it takes is what it takes: predicates are asked on the host, before
 // anything runs, so no GPU is needed.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "kernels/common/row_slices.h"
@@ -51,6 +52,34 @@ TEST_CASE("a prompt's launch takes rows side by side, and in pages") {
   NsaVerifyParams<Bf16> reuse = plain;
   reuse.indices_in = table;
   CHECK_FALSE(prompt_takes(reuse));
+}
+
+TEST_CASE("memory for a prompt's launch covers every piece of the prompt") {
+  constexpr std::int64_t kTokens = 20000, kRows = 2048;
+  for (const std::int64_t head_dim : {64, 128}) {
+    const auto piece = [&](std::int64_t end, std::int64_t rows) {
+      NsaVerifyParams<Bf16> p = prompt_call();
+      p.head_dim = head_dim;
+      p.context_len = end - rows;
+      p.num_queries = rows;
+      p.num_compressed = compressed_count(p.nsa, p.context_len);
+      p.num_blocks = (end - 1) / p.nsa.sel_block + 1;
+      return p;
+    };
+    const std::size_t most = most_prompt_scratch_bytes(piece(kTokens, kRows));
+    std::size_t taken = 0;
+    for (std::int64_t rows = 257; rows <= kRows; ++rows) {
+      for (const std::int64_t end : {rows, (rows + kTokens) / 2, kTokens}) {
+        REQUIRE(prompt_takes(piece(end, rows)));
+        taken = std::max(taken, prompt_scratch_bytes(piece(end, rows)));
+      }
+    }
+    CHECK(taken <= most);
+    CHECK(most <= taken + taken / 4);  // no more than that
+  }
+  NsaVerifyParams<Bf16> other = prompt_call();
+  other.nsa.cmp_stride = 32;
+  CHECK(most_prompt_scratch_bytes(other) == 0);
 }
 
 TEST_CASE("the dense pass takes no more positions than it counts, and no table of pages") {

@@ -66,6 +66,17 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const Ll
   return bytes;
 }
 
+// Scratch memory of the launches that attend long pieces of prompts, which one after the other use.
+template <class T>
+std::int64_t prompt_bytes(kernels::Ops<T>& ops, const LlmShape& shape,
+                          std::span<const BatchRequest> requests, std::int64_t rows) {
+  std::int64_t most = 0;
+  for (const BatchRequest& request : requests) {
+    most = std::max(most, Target<T>::prompt_bytes(ops, shape, std::ssize(request.prompt), rows));
+  }
+  return most;
+}
+
 // What a page of a request keeps beside keys and values to choose tokens by.
 template <class T>
 std::int64_t choice_bytes(const LlmShape& shape, std::span<const BatchRequest> requests) {
@@ -105,7 +116,8 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
                        std::span<const BatchRequest> requests, const SessionOptions& options,
                        std::optional<std::int64_t> given) {
   MemoryPlan plan{.own_page_bytes = KvPool<T>::page_bytes(shape, draft),
-                  .step_bytes = step_bytes<T>(shape, draft, draft_model, requests, options)};
+                  .step_bytes = step_bytes<T>(shape, draft, draft_model, requests, options) +
+                                prompt_bytes(ops, shape, requests, options.prefill_rows)};
   plan.page_bytes = plan.own_page_bytes + choice_bytes<T>(shape, requests) +
                     (draft_model == nullptr ? 0 : KvPool<T>::page_bytes(*draft_model, nullptr));
   std::vector<std::int64_t> needed;

@@ -221,7 +221,6 @@ void BatchSession<T>::submit_prefilled(std::int64_t id, BatchRequest request,
 // are asked for lie together.
 template <class T>
 std::vector<typename BatchSession<T>::Part> BatchSession<T>::plan() {
-  constexpr std::int64_t kMostRows = 256;  // of one prompt that is attended as a tree is
   std::vector<Part> pieces, ends, trees;
   std::int64_t left = options_.prefill_rows;
   for (const std::unique_ptr<Running>& run : running_) {
@@ -230,8 +229,8 @@ std::vector<typename BatchSession<T>::Part> BatchSession<T>::plan() {
       continue;
     }
     std::int64_t rows = std::min(run->prompt_tokens() - run->prefilled, left);
-    if (rows > kMostRows && !target_->attends_at_once(run->prefilled, rows)) {
-      rows = kMostRows;
+    if (rows > Target<T>::kMostTogether && !target_->attends_at_once(run->prefilled, rows)) {
+      rows = Target<T>::kMostTogether;
     }
     if (rows > 0 && run->follows.source == nullptr) {
       Part part{.run = run.get(),

@@ -110,8 +110,17 @@ class Target {
   const StepRecordings<T>& recordings() const { return recordings_; }
   // Whether steps of a pool's sequences are recorded; from the next one on. No bit depends on it.
   void set_records(bool records) { records_ = records; }
-  // Whether the attention of the next `count` tokens of a prompt behind `before` can be one launch.
-  bool attends_at_once(std::int64_t before, std::int64_t count) const;  // target_prefill.cpp
+  // Tokens of a prompt's piece that share the launches of a step's trees, at most, as many nodes as
+  // NSA's fused launches take: more of them have an attention launch of their own. No bit depends
+  // on it.
+  static constexpr std::int64_t kMostTogether = 256;
+  // Whether the attention of the next `count` tokens of a prompt behind `before` can be one launch
+  // (target_prefill.cpp, as the next).
+  bool attends_at_once(std::int64_t before, std::int64_t count) const;
+  // Device memory that such launches take at most beside that of a step, for a prompt of so many
+  // tokens in pieces of up to `rows`; 0 where there is none.
+  static std::int64_t prompt_bytes(kernels::Ops<T>& ops, const LlmShape& shape, std::int64_t tokens,
+                                   std::int64_t rows);
   // Device memory that a step of so many nodes with so many rows of logits takes beside weights and
   // caches.
   static std::int64_t step_bytes(const LlmShape& shape, std::int64_t nodes,

@@ -16,10 +16,6 @@ bool is_nsa(const LlmShape& shape) {
   return shape.attention == AttentionKind::kNsa;
 }
 
-// Tokens of a piece of a prompt from which on its attention is a launch of its own: fewer share
-// the launches of the trees. No bit depends on it.
-constexpr std::int64_t kLeastAtOnce = 257;
-
 bool is_chain(const DraftTree& tree) {
   for (std::size_t i = 1; i < tree.parent.size(); ++i) {
     if (tree.parent[i] != static_cast<std::int32_t>(i) - 1) {
@@ -53,7 +49,7 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
                 .compressed_rows = part.layout.compressed_rows(),
                 .newest_position = part.layout.newest_position()};
   part.keeps_rows = sequence.of_prompt && part.cache->pages().page != nullptr &&
-                    part.nodes.count >= kLeastAtOnce && attends_at_once(length, part.nodes.count);
+                    part.nodes.count > kMostTogether && attends_at_once(length, part.nodes.count);
   return part;
 }
 

@@ -13,8 +13,6 @@
 namespace versieve::engine {
 namespace {
 
-// Nodes that the fused launches of NSA take at most (kernels/nsa_verify/README.md).
-constexpr std::int64_t kPieceNodes = 256;
 // Neighbours choose many of the same blocks; no bit depends on it.
 constexpr std::int64_t kPieceGroup = 8;
 
@@ -24,20 +22,35 @@ std::vector<std::int32_t> counted_from(std::int64_t first, std::int64_t count) {
   return out;
 }
 
+// The attention of `count` tokens behind `before`: its sizes, without arrays.
+template <class T>
+kernels::NsaVerifyParams<T> prompt_sizes(const LlmShape& shape, std::int64_t before,
+                                         std::int64_t count) {
+  return {.nsa = shape.nsa,
+          .num_heads = shape.num_heads,
+          .num_kv_heads = shape.num_kv_heads,
+          .head_dim = shape.head_dim,
+          .context_len = before,
+          .num_queries = count,
+          .num_compressed = compressed_count(shape.nsa, before),
+          .num_blocks = (before + count - 1) / shape.nsa.sel_block + 1};
+}
+
 }  // namespace
 
 template <class T>
 bool Target<T>::attends_at_once(std::int64_t before, std::int64_t count) const {
   return shape_.attention == AttentionKind::kNsa &&
-         kernels::has_nsa_prompt<T>(
-             *ops_, {.nsa = shape_.nsa,
-                     .num_heads = shape_.num_heads,
-                     .num_kv_heads = shape_.num_kv_heads,
-                     .head_dim = shape_.head_dim,
-                     .context_len = before,
-                     .num_queries = count,
-                     .num_compressed = compressed_count(shape_.nsa, before),
-                     .num_blocks = (before + count - 1) / shape_.nsa.sel_block + 1});
+         kernels::has_nsa_prompt<T>(*ops_, prompt_sizes<T>(shape_, before, count));
+}
+
+template <class T>
+std::int64_t Target<T>::prompt_bytes(kernels::Ops<T>& ops, const LlmShape& shape,
+                                     std::int64_t tokens, std::int64_t rows) {
+  const std::int64_t count = std::min(tokens, rows);
+  return shape.attention == AttentionKind::kNsa && count > kMostTogether
+             ? kernels::nsa_prompt_bytes<T>(ops, prompt_sizes<T>(shape, tokens - count, count))
+             : 0;
 }
 
 template <class T>
@@ -49,7 +62,7 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
   };
   // In powers of two: recordings name the rows, and prompts of about one length keep them.
   ensure_rows(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count))));
-  if (count <= kPieceNodes) {
+  if (count <= kMostTogether) {
     verify(chain(0, count), {.group_size = kPieceGroup, .last_logits_only = true});
     commit(counted_from(0, count));
     return;
@@ -63,9 +76,9 @@ void Target<T>::read_prompt(std::span<const std::int32_t> tokens) {
   } else {
     std::vector<SequencePart<T>> pieces;
     piece_caches_.clear();
-    piece_caches_.reserve(static_cast<std::size_t>((count + kPieceNodes - 1) / kPieceNodes));
-    for (std::int64_t at = 0; at < count; at += kPieceNodes) {
-      const std::int64_t end = std::min(count, at + kPieceNodes);
+    piece_caches_.reserve(static_cast<std::size_t>((count + kMostTogether - 1) / kMostTogether));
+    for (std::int64_t at = 0; at < count; at += kMostTogether) {
+      const std::int64_t end = std::min(count, at + kMostTogether);
       piece_caches_.emplace_back(*ops_, shape_, cache_.rows());
       piece_caches_.back().set_length(before + at);
       pieces.push_back({.tree = chain(at, end),
@@ -111,12 +124,18 @@ void Target<T>::keep_piece_rows(std::int64_t layer) {
 }
 
 template bool Target<double>::attends_at_once(std::int64_t, std::int64_t) const;
+template std::int64_t Target<double>::prompt_bytes(kernels::Ops<double>&, const LlmShape&,
+                                                   std::int64_t, std::int64_t);
 template void Target<double>::read_prompt(std::span<const std::int32_t>);
 template void Target<double>::keep_piece_rows(std::int64_t);
 template bool Target<float>::attends_at_once(std::int64_t, std::int64_t) const;
+template std::int64_t Target<float>::prompt_bytes(kernels::Ops<float>&, const LlmShape&,
+                                                  std::int64_t, std::int64_t);
 template void Target<float>::read_prompt(std::span<const std::int32_t>);
 template void Target<float>::keep_piece_rows(std::int64_t);
 template bool Target<Bf16>::attends_at_once(std::int64_t, std::int64_t) const;
+template std::int64_t Target<Bf16>::prompt_bytes(kernels::Ops<Bf16>&, const LlmShape&, std::int64_t,
+                                                 std::int64_t);
 template void Target<Bf16>::read_prompt(std::span<const std::int32_t>);
 template void Target<Bf16>::keep_piece_rows(std::int64_t);
 
