@@ -244,6 +244,39 @@ TEST_CASE("prompts that begin alike are read once on the GPU, and no text change
   check_alike(test::try_gpu_ops<Bf16>(), demo_shape(AttentionKind::kDense), 6, 900);
 }
 
+// Pieces of more than 256 tokens, which have an attention launch of their own, beside steps of
+// others and over pages that others read.
+TEST_CASE("long pieces of prompts that begin alike leave every text as it is alone on the GPU",
+          "[long_pieces]") {
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::Engine<Bf16> engine(std::move(ops), demo_shape(AttentionKind::kNsa));
+  std::mt19937_64 random(23);
+  tiny::BatchTally tally;
+  for (int batch = 0; batch < 4; ++batch) {
+    std::vector<BatchRequest> requests;
+    while (requests.size() < 10) {
+      requests.push_back(
+          tiny::random_request(tiny::batch_strategies(engine.target.shape()), 1, random));
+      requests.back().prompt =
+          tiny::prompt_with_prefix(400 + static_cast<std::int64_t>(random() % 1000), 2, random);
+    }
+    tiny::compare_batch(engine, requests,
+                        {.concurrency = 6,
+                         .pages = 6 * pages_of(1500),
+                         .prefill_rows = 600 + static_cast<std::int64_t>(random() % 1200),
+                         .shuffled_pages = 1 + random() % 1000},
+                        4, tally);
+  }
+  CHECK(tally.identical == tally.requests);
+  CHECK(tally.shared_tokens > 0);
+  std::printf("long pieces: %d of %d requests identical, %d of %d prompt tokens shared\n",
+              tally.identical, tally.requests, static_cast<int>(tally.shared_tokens),
+              static_cast<int>(tally.prompt_tokens));
+}
+
 template <class Pair>
 void check_long(Pair&& engine) {
   const tiny::BatchTally tally = tiny::compare_long(engine, 150);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/run/model/kv_pool.h"
+#include "tests/engine/run/batch/long_piece_case.h"
 #include "tests/engine/run/read_prompt_case.h"
 #include "tests/engine/run/tiny_engine.h"
 
@@ -107,6 +108,17 @@ TEMPLATE_TEST_CASE("random trees of sequences in one forward have the bits that 
   tiny::Engine<TestType> dense(tiny::shape(AttentionKind::kDense));
   check_together(dense, {{}, {}, {}}, random);
   check_together(dense, {{}, {}, {}, {}}, random);
+}
+
+TEMPLATE_TEST_CASE("long pieces of a prompt beside a tree have the bits of short ones", "", float,
+                   double, Bf16) {
+  LlmShape shape = tiny::shape();
+  for (const CompressStage stage : {CompressStage::kBeforeRope, CompressStage::kAfterRope}) {
+    shape.compress_stage = stage;
+    tiny::LongPieces<TestType> pieces(kernels::make_cpu_ops<TestType>(1), shape, {530, 257});
+    CHECK(pieces.check() == 0);  // a CPU has no launch for them, but the same rows
+    pieces.check_shared_rows();
+  }
 }
 
 TEST_CASE("pages are given while there are enough, held by many, and free when nobody holds them") {
