@@ -39,7 +39,7 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
   }
   const bool before_rope = step.cache.keeps_raw_keys();
   return {.counts = step.nodes.counts,
-          .older_lists = layer > 0,  // a routing launch lies between
+          .older_lists = layer > 0 && !step.keeps_rows_first,  // a routing launch lies between
           .rows = step.nodes.compressed_rows,
           .num_kv_heads = shape_.num_kv_heads,
           .head_dim = shape_.head_dim,

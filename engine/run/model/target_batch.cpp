@@ -334,10 +334,13 @@ kernels::CompressParams<T> Target<T>::compressed_tokens(const LayerWeights<T>& w
     }
     return p;
   }
+  const bool routes =
+      std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return !part.keeps_rows; });
   const AttentionStep<T> all{.options = step.options,
                              .nodes = nodes_,
                              .cache = step.cache,
                              .tree = TreeKvPart<T>(tree_kv_),
+                             .keeps_rows_first = !routes,
                              .frequency = step.frequency};
   return nsa_.compressed_tokens(all, w, layer);
 }
