@@ -99,8 +99,9 @@ PromptLayout layout_for(const NsaVerifyParams<Bf16>& p, bool every_sm = false) {
   l.blocks =
       every_sm ? kFusedSms : std::min(l.groups * static_cast<int>(p.num_kv_heads), kFusedSms);
   l.max_compressed = compressed_count(p.nsa, p.context_len + p.num_queries);
-  l.slices =
-      std::max((l.max_compressed + kTileKeys - 1) / kTileKeys * kSlots, (p.num_blocks + 3) / 4);
+  l.slices = std::max((l.max_compressed + kTileKeys - 1) / kTileKeys,
+                      (p.num_blocks + 4 * kSlots - 1) / (4 * kSlots)) *
+             kSlots;
   const auto place = [&l](std::int64_t floats) {
     const std::size_t at = l.bytes;
     l.bytes += (static_cast<std::size_t>(floats) * sizeof(float) + 255) / 256 * 256;

@@ -36,7 +36,7 @@ struct PromptPlan {
   static constexpr int kQueryBytes = kTileRows * kD * 2;  // of a warp
   static constexpr int kQueriesAt = kRingBytes + kWarps * kKeptFloats * 4;
   static constexpr int kStatesAt = kQueriesAt + kWarps * kQueryBytes;
-  static constexpr int kBarriersAt = kStatesAt + kWarps * kTileRows * 8;
+  static constexpr int kBarriersAt = kStatesAt + 2 * kWarps * kTileRows * 8;
   static constexpr int kListedAt = kBarriersAt + 2 * kTiles * 8;
   static constexpr int kStartsAt = kListedAt + 8;
   static constexpr int kMasksAt = kStartsAt + 32;
@@ -68,9 +68,10 @@ struct PromptPlan {
     return reinterpret_cast<float*>(shared + kRingBytes) + warp * kKeptFloats;
   }
   __device__ unsigned char* queries() const { return shared + kQueriesAt; }
-  // [16]: maximum and 1 / sum of the compressed branch of a warp's rows.
-  __device__ float2* states(int warp) const {
-    return reinterpret_cast<float2*>(shared + kStatesAt) + warp * kTileRows;
+  // [16] of a warp's rows, two of them: reference and sum of what its totals have come to; while
+  // blocks are chosen the first one is maximum and 1 / sum of the compressed branch.
+  __device__ float2* states(int warp, int which = 0) const {
+    return reinterpret_cast<float2*>(shared + kStatesAt) + (which * kWarps + warp) * kTileRows;
   }
   // Where each segment's blocks begin in the list, and where the last one's end.
   __device__ int* starts() const { return reinterpret_cast<int*>(shared + kStartsAt); }

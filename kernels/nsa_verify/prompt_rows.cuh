@@ -162,64 +162,152 @@ struct PromptRows<kD, true> : Rows<kD> {
 };
 
 // A branch's sum over parts, or that of the spans of a join: its outputs lie in memory, 4-byte
-// elements kStride apart, in the order of Rows::out. Parts count by exact powers of two, so that it
-// does not matter that a reference is the greatest so far and not the greatest of all.
+// elements kStride apart, in the order of Rows::out; reference and sum of each of the warp's rows
+// in shared memory, so that no register holds them meanwhile. Parts count by exact powers of two,
+// so that it does not matter that a reference is the greatest so far and not the greatest of all.
 template <int kD, int kStride>
 struct PartTotal {
-  float* at;  // this lane's
-  bool any = false;
-  float reference[2];
-  float sum[2];
+  float* at;      // this lane's
+  float2* state;  // [16]
 
-  __device__ __forceinline__ explicit PartTotal(float* memory) : at(memory) { clear(); }
+  __device__ __forceinline__ PartTotal(float* memory, float2* states) : at(memory), state(states) {}
+  // Before the first part.
   __device__ __forceinline__ void clear() {
-    any = false;
-    reference[0] = reference[1] = kNoReference;
-    sum[0] = sum[1] = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kD / 2; ++i) {
+      at[i * kStride] = 0.0F;
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 < kTileRows) {
+      state[threadIdx.x % 32] = make_float2(kNoReference, 0.0F);
+    }
+    __syncwarp();
   }
-  __device__ __forceinline__ float out(int n, int e) const { return at[(n * 4 + e) * kStride]; }
+  __device__ __forceinline__ float out(int n, int e) const {
+    return at[(n * 4 + e) * kStride];
+  }
+  // Of row lane / 4 + 8 half.
+  __device__ __forceinline__ float2 state_of(int half) const {
+    return state[threadIdx.x % 32 / 4 + static_cast<unsigned>(half * 8)];
+  }
 
   // The part that rows hold, which are reset. By whole warps.
   __device__ __forceinline__ void add(Rows<kD>& rows) {
     gather_sums(rows);
-    add_part(rows.reference, rows.sum, [&](int n, int e) { return rows.out[n][e]; });
+    const float2 part[2] = {make_float2(rows.reference[0], rows.sum[0]),
+                            make_float2(rows.reference[1], rows.sum[1])};
+    add_part(part, [&](int n, int e) { return rows.out[n][e]; });
     rows.reset();
   }
   // Another total, which is cleared.
   template <int kOther>
   __device__ __forceinline__ void add(PartTotal<kD, kOther>& part) {
-    add_part(part.reference, part.sum, [&](int n, int e) { return part.out(n, e); });
+    const float2 states[2] = {part.state_of(0), part.state_of(1)};
+    add_part(states, [&](int n, int e) { return part.out(n, e); });
     part.clear();
   }
   // 1 / sum of that half's row, 0 without a key.
   __device__ __forceinline__ float inverse(int half) const {
-    return sum[half] > 0.0F ? __fdividef(1.0F, sum[half]) : 0.0F;
+    const float sum = state_of(half).y;
+    return sum > 0.0F ? __fdividef(1.0F, sum) : 0.0F;
   }
 
  private:
   template <class Out>
-  __device__ __forceinline__ void add_part(const float (&part_reference)[2],
-                                           const float (&part_sum)[2], const Out& part_out) {
+  __device__ __forceinline__ void add_part(const float2 (&part)[2], const Out& part_out) {
     float own[2];
     float before[2];
+    float2 now[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float most = fmaxf(reference[r], part_reference[r]);
-      own[r] = state_weight(part_reference[r], most);
-      before[r] = state_weight(reference[r], most);
-      reference[r] = most;
-      sum[r] = fmaf(own[r], part_sum[r], before[r] * sum[r]);
+      const float2 old = state_of(r);
+      const float most = fmaxf(old.x, part[r].x);
+      own[r] = state_weight(part[r].x, most);
+      before[r] = state_weight(old.x, most);
+      now[r] = make_float2(most, fmaf(own[r], part[r].y, before[r] * old.y));
     }
+    __syncwarp();
+    if (threadIdx.x % 4 == 0) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        state[threadIdx.x % 32 / 4 + static_cast<unsigned>(r * 8)] = now[r];
+      }
+    }
+    __syncwarp();
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         float* const x = at + (n * 4 + e) * kStride;
-        const float sums = any ? before[e / 2] * *x : 0.0F;
-        *x = fmaf(own[e / 2], part_out(n, e), sums);
+        *x = fmaf(own[e / 2], part_out(n, e), before[e / 2] * *x);
       }
     }
-    any = true;
+  }
+};
+
+// Softmax weights of compressed tokens as KeepWeights leaves them where a slice is four blocks, two
+// slices' blocks side by side in one product's columns, so that whole sectors are written.
+struct KeepBlocks {
+  std::uint32_t times[2][2];  // of an even slice, an odd one: rows 2 quarter, + 1 and + 8, + 9
+  int row[2];                 // of the softmax weights; negative: no such row
+
+  __device__ __forceinline__ explicit KeepBlocks(const PromptQueries& t) {
+    const int quarter = t.lane % 4;
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      const auto times_of = [&](int token) {
+        const int block = t.lane / 4 - 4 * odd;
+        const int place = token - 4 * block;
+        const bool there = block >= 0 && block < 4;
+        const float inside = place >= 0 && place < 4 ? (place == 3 ? 1.0F : 2.0F) : 0.0F;
+        return there ? (place == -1 ? 1.0F : inside) : 0.0F;
+      };
+      times[odd][0] = pack_bf16(times_of(quarter * 2), times_of(quarter * 2 + 1));
+      times[odd][1] = pack_bf16(times_of(quarter * 2 + 8), times_of(quarter * 2 + 9));
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int of_tile = t.lane / 4 + r * 8;
+      row[r] = t.has_row(of_tile) ? t.row_index(t.query_of(of_tile), t.head_of(of_tile)) : -1;
+    }
+  }
+
+  // A tile whose first slice that is; `count` slices of it are there, what lies behind is room.
+  template <int kD>
+  __device__ __forceinline__ void tile(const FusedArguments& a, int slice, const Rows<kD>& rows,
+                                       const std::uint32_t (&p)[kSlots][4]) const {
+    const int quarter = static_cast<int>(threadIdx.x) % 4;
+    float sums[kSlots / 2][4] = {};
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      multiply_m16n8k16(sums[slot / 2], p[slot], times[slot % 2][0], times[slot % 2][1]);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (row[r] < 0) {
+        continue;
+      }
+      float2* const weights =
+          reinterpret_cast<float2*>(a.weights + row[r] * a.max_blocks + slice * 4) + quarter;
+#pragma unroll
+      for (int i = 0; i < kSlots / 2; ++i) {
+        __stcg(weights + i * 4, make_float2(sums[i][r * 2], sums[i][r * 2 + 1]));
+      }
+      if (quarter == 3) {  // it holds the last token of each slice
+        float4* const states = reinterpret_cast<float4*>(a.slices + row[r] * a.max_slices + slice);
+#pragma unroll
+        for (int i = 0; i < kSlots / 2; ++i) {
+          __stcg(states + i, make_float4(rows.reference[r], last_of(p[2 * i][2 + r]),
+                                         rows.reference[r], last_of(p[2 * i + 1][2 + r])));
+        }
+      }
+    }
+  }
+
+ private:
+  // The second of two packed weights.
+  __device__ __forceinline__ static float last_of(std::uint32_t two) {
+    return __uint_as_float(two & 0xFFFF0000U);
   }
 };
 

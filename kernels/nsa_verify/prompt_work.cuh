@@ -126,9 +126,11 @@ class PromptWorker {
     const PromptQueries own{p_.own,    0,      static_cast<int>(blockIdx.x) * Plan::kQueries,
                             t.count,   t.tile, t.lane,
                             t.per_tile};
-    const KeepWeights keep(own);
-    PartTotal<kD, 32> join(plan_.kept(t.tile) + t.lane);
-    PartTotal<kD, Plan::kWorkers> total(branch());
+    const KeepBlocks keep(own);
+    PartTotal<kD, 32> join(plan_.kept(t.tile) + t.lane, plan_.states(t.tile));
+    PartTotal<kD, Plan::kWorkers> total(branch(), plan_.states(t.tile, 1));
+    join.clear();
+    total.clear();
     const int seen[2] = {t.a.compressed_of(position_[0] + 1), t.a.compressed_of(position_[1] + 1)};
     const int team_seen = t.a.compressed_of(team_last_ + 1);
     const int warp_seen = t.a.compressed_of(last_ + 1);
@@ -143,8 +145,10 @@ class PromptWorker {
       }
       const int end[2] = {seen[0] - first, seen[1] - first};
       const bool hides = least_seen < first + kTileKeys;
-      attend_tile<true>(first < warp_seen, {0, 0}, end, {true, true}, hides, keep, first,
-                        min(kTileKeys, warp_seen - first));
+      attend_tile(first < warp_seen, {0, 0}, end, {true, true}, hides,
+                  [&](const std::uint32_t(&p)[kSlots][4]) {
+                    keep.tile(p_.own, first / kSliceKeys, rows_, p);
+                  });
       const int next = first + kTileKeys;
       if (next >= team_seen || span_of(next) != span_of(first)) {
         join.add(rows_);
@@ -182,7 +186,8 @@ class PromptWorker {
 
   // Selected blocks and window, and the output. The list is there.
   __device__ __forceinline__ void attend_tokens(const PromptQueries& t) {
-    PartTotal<kD, 32> total(plan_.kept(t.tile) + t.lane);
+    PartTotal<kD, 32> total(plan_.kept(t.tile) + t.lane, plan_.states(t.tile));
+    total.clear();
     attend_selected(t, total);
     put_selected(t, total);
     total.clear();
@@ -208,6 +213,10 @@ class PromptWorker {
            threadIdx.x;
   }
 
+  // What a tile's weights are not kept for.
+  struct KeepNothing {
+    __device__ __forceinline__ void operator()(const std::uint32_t (&)[kSlots][4]) const {}
+  };
   __device__ __forceinline__ void release() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
@@ -221,10 +230,10 @@ class PromptWorker {
   }
   // The next tile, of which the team takes part. Where this warp does, rows see its keys
   // [begin, end), if `hides`, those that take part.
-  template <bool kKeeps, class Keep>
+  template <class Keep>
   __device__ __forceinline__ void attend_tile(bool works, const int (&begin)[2],
                                               const int (&end)[2], const bool (&takes)[2],
-                                              bool hides, const Keep& keep, int first, int count) {
+                                              bool hides, const Keep& keep) {
     barrier_wait(plan_.full(at_.place), at_.parity);
     const std::uint32_t keys = plan_.tile(at_.place);
     float s[kTileKeys / 8][4];
@@ -244,8 +253,8 @@ class PromptWorker {
     }
     rows_.multiply_values(keys + Plan::kUnitBytes, p);
     release();
-    if (kKeeps && (!kByGroup || works)) {
-      keep.tile(first, count, rows_, s, p);
+    if (!kByGroup || works) {
+      keep(p);
     }
   }
 
@@ -260,18 +269,18 @@ class PromptWorker {
                                                  const PartTotal<kD, Plan::kWorkers>& total) {
     const float inverse[2] = {total.inverse(0), total.inverse(1)};
     const float gates[2] = {gate(t, 0, 0), gate(t, 1, 0)};
+    const float2 state[2] = {total.state_of(0), total.state_of(1)};
     if (t.lane % 4 == 0) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        plan_.states(t.tile)[t.lane / 4 + r * 8] = make_float2(total.reference[r], inverse[r]);
+        plan_.states(t.tile)[t.lane / 4 + r * 8] = make_float2(state[r].x, inverse[r]);
       }
     }
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const float x =
-            total.sum[e / 2] > 0.0F ? fmaf(inverse[e / 2], total.out(n, e), 0.0F) : 0.0F;
+        const float x = state[e / 2].y > 0.0F ? fmaf(inverse[e / 2], total.out(n, e), 0.0F) : 0.0F;
         total.at[(n * 4 + e) * Plan::kWorkers] = gates[e / 2] * x;
       }
     }
@@ -331,38 +340,55 @@ class PromptWorker {
     }
   }
 
-  __device__ __forceinline__ void attend_selected(const PromptQueries& t,
-                                                  PartTotal<kD, 32>& total) {
-    const unsigned of_tile = (1U << t.per_tile) - 1U;
+  // A lane has an entry of the list: its block and which of the row tile's tokens chose it, from
+  // bit 16 on. The team takes part in those of `used`.
+  struct Entries {
+    unsigned own;
+    unsigned used;
+  };
+  __device__ __forceinline__ Entries entries_from(const PromptQueries& t, int first,
+                                                  int end) const {
     const unsigned long long of_team = ((1ULL << (kTeam * t.per_tile)) - 1ULL)
                                        << (t.tile / kTeam * kTeam * t.per_tile);
+    const int mine = first + t.lane;
+    const unsigned block = mine < end ? plan_.list()[mine] : 0U;
+    const unsigned long long readers = mine < end ? plan_.masks()[block] : 0ULL;
+    const unsigned own =
+        static_cast<unsigned>(readers >> (t.tile * t.per_tile)) & ((1U << t.per_tile) - 1U);
+    return {block | own << 16, __ballot_sync(0xFFFFFFFFU, (readers & of_team) != 0ULL)};
+  }
+  __device__ __forceinline__ void attend_selected(const PromptQueries& t,
+                                                  PartTotal<kD, 32>& total) {
     const int tile_keys = min(kTileKeys, 1 << t.a.block_bits);
     int i = 0;
 #pragma unroll 1
     for (int segment = 0; segment < kSelectedSegments; ++segment) {
       const int end = plan_.starts()[segment + 1];
       bool any = false;
+      Entries entries{};
 #pragma unroll 1
-      for (; i < end; ++i) {
-        const int block = plan_.list()[i];
-        const unsigned long long readers = plan_.masks()[block];
-        const unsigned own = static_cast<unsigned>(readers >> (t.tile * t.per_tile)) & of_tile;
-        const bool takes[2] = {(own >> (t.lane / 4 >> t.a.head_bits) & 1U) != 0U,
-                               (own >> ((t.lane / 4 + 8) >> t.a.head_bits) & 1U) != 0U};
-        const int begin = block << t.a.block_bits;
+      for (int of_lane = 0; i < end; ++i, ++of_lane) {
+        if (of_lane % 32 == 0) {
+          entries = entries_from(t, i, end);
+        }
+        const unsigned entry = __shfl_sync(0xFFFFFFFFU, entries.own, of_lane % 32);
+        const bool used = (entries.used >> (of_lane % 32) & 1U) != 0U;
+        const unsigned own = entry >> 16;
+        const int begin = static_cast<int>(entry & 0xFFFFU) << t.a.block_bits;
         const int behind = min(begin + (1 << t.a.block_bits), t.last_position() + 1);
 #pragma unroll 1
         for (int first = begin; first < behind; first += kTileKeys) {
-          if ((readers & of_team) == 0ULL || first > team_last_) {
+          if (!used || first > team_last_) {
             pass_tile();
             continue;
           }
           any = true;
+          const bool takes[2] = {(own >> (t.lane / 4 >> t.a.head_bits) & 1U) != 0U,
+                                 (own >> ((t.lane / 4 + 8) >> t.a.head_bits) & 1U) != 0U};
           const int ends[2] = {min(position_[0] + 1 - first, tile_keys),
                                min(position_[1] + 1 - first, tile_keys)};
           const bool hides = tile_keys < kTileKeys || first + kTileKeys - 1 > first_;
-          attend_tile<false>(own != 0U && first <= last_, {0, 0}, ends, takes, hides, KeepNothing{},
-                             0, 0);
+          attend_tile(own != 0U && first <= last_, {0, 0}, ends, takes, hides, KeepNothing{});
         }
       }
       if (any) {
@@ -373,13 +399,14 @@ class PromptWorker {
   __device__ __forceinline__ void put_selected(const PromptQueries& t,
                                                const PartTotal<kD, 32>& total) {
     const float share[2] = {total.inverse(0) * gate(t, 0, 1), total.inverse(1) * gate(t, 1, 1)};
+    const float sum[2] = {total.state_of(0).y, total.state_of(1).y};
     float* const value = branch();
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         float* const x = value + (n * 4 + e) * Plan::kWorkers;
-        if (total.sum[e / 2] > 0.0F) {
+        if (sum[e / 2] > 0.0F) {
           *x = fmaf(share[e / 2], total.out(n, e), *x);
         }
       }
@@ -404,7 +431,7 @@ class PromptWorker {
         const int ends[2] = {position_[0] + 1 - first, position_[1] + 1 - first};
         const bool hides = first + kTileKeys - 1 > first_ || first <= last_ - t.a.window;
         const bool works = first <= last_ && first + kTileKeys > first_ - t.a.window + 1;
-        attend_tile<false>(works, begins, ends, {true, true}, hides, KeepNothing{}, 0, 0);
+        attend_tile(works, begins, ends, {true, true}, hides, KeepNothing{});
       }
       if (any) {
         total.add(rows_);
@@ -413,6 +440,7 @@ class PromptWorker {
   }
   __device__ __forceinline__ void write(const PromptQueries& t, const PartTotal<kD, 32>& total) {
     const float share[2] = {total.inverse(0) * gate(t, 0, 2), total.inverse(1) * gate(t, 1, 2)};
+    const float sum[2] = {total.state_of(0).y, total.state_of(1).y};
     const float* const value = branch();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -427,7 +455,7 @@ class PromptWorker {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           x[e] = value[(n * 4 + 2 * r + e) * Plan::kWorkers];
-          if (total.sum[r] > 0.0F) {
+          if (sum[r] > 0.0F) {
             x[e] = fmaf(share[r], total.out(n, 2 * r + e), x[e]);
           }
         }
