@@ -183,7 +183,7 @@ engine::BatchRunRequest batch_request(const Options& options) {
                               .threads = request.threads,
                               .on_finished = {}};
   out.concurrency = batch.concurrency.value_or(out.concurrency);
-  out.prefill_rows = batch.prefill_rows.value_or(out.prefill_rows);
+  out.prefill_rows = batch.prefill_rows;
   if (batch.arrivals) {
     out.arrivals = engine::arrival_rate(*batch.arrivals);
   }
@@ -280,7 +280,8 @@ void declare_batch(CLI::App& app, BatchOptions& batch) {
   app.add_option("--arrivals", batch.arrivals,
                  "poisson:R: R requests a second by the seed; all at once if left out");
   app.add_option("--prefill-rows", batch.prefill_rows,
-                 "tokens of prompts that a step reads beside the others' trees (256)");
+                 "tokens of prompts that a step reads beside the others' trees (256; 512 on a GPU "
+                 "that attends so many at once)");
   app.add_option("--kv-memory", batch.kv_mebibytes,
                  "MiB for keys and values; most of what is free if left out");
   app.add_option("--out", batch.out, "a new file: each request as a JSON line once it has ended");

@@ -33,7 +33,7 @@ void check_request(const BatchRunRequest& request) {
   if (request.max_new_tokens < 1) {
     throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
   }
-  if (request.prefill_rows < 1 || request.prefill_rows > 4096) {
+  if (request.prefill_rows && (*request.prefill_rows < 1 || *request.prefill_rows > 4096)) {
     throw Error(ExitCode::kUsage, "prefill-rows must be from 1 to 4096 tokens");
   }
   if (request.kv_bytes && *request.kv_bytes < 1) {
@@ -238,6 +238,16 @@ void use_plan(const BatchRunRequest& request, const std::vector<BatchPrompt>& pr
   }
 }
 
+// Tokens of prompts a step: twice as many on a GPU that attends a long piece of a prompt by a
+// launch of its own, which there shortened both first tokens and gaps
+// (engine/measure/bench/README.md).
+template <class T>
+std::int64_t usual_prefill_rows(const Target<T>& target, Backend backend) {
+  constexpr std::int64_t kLong = 2 * Target<T>::kMostTogether;
+  const bool at_once = backend == Backend::kCuda && target.attends_at_once(0, kLong);
+  return at_once ? kLong : Target<T>::kMostTogether;
+}
+
 template <class T>
 SessionOptions count_memory(const BatchRunRequest& request, kernels::Ops<T>& ops,
                             DecodingPair<T>& pair, const std::vector<BatchRequest>& requests,
@@ -245,7 +255,9 @@ SessionOptions count_memory(const BatchRunRequest& request, kernels::Ops<T>& ops
   const DraftShape* const draft = pair.draft() == nullptr ? nullptr : &pair.draft()->shape();
   const LlmShape* const draft_model =
       pair.draft_model() == nullptr ? nullptr : &pair.draft_model()->shape();
-  SessionOptions options{.concurrency = request.concurrency, .prefill_rows = request.prefill_rows};
+  SessionOptions options{.concurrency = request.concurrency,
+                         .prefill_rows = request.prefill_rows.value_or(
+                             usual_prefill_rows(pair.target(), report.backend))};
   options.layer_map = pair.generator().layer_map();
   const MemoryPlan memory =
       plan_memory<T>(ops, report.backend == Backend::kCuda, pair.target().shape(), draft,

@@ -36,11 +36,11 @@ struct BatchRunRequest {
   double temperature = 0.0;
   std::uint64_t seed = 0;  // of each request that names none, and of the arrivals
   kernels::Truncation truncation = {};
-  kernels::SigmoidEnds sigmoid = {};  // of sampling=sigmoid
-  bool adapts_length = false;         // the strategy with gamma=adapt
-  std::int64_t prefill_rows = 256;
-  std::optional<std::int64_t> kv_bytes;  // memory for keys and values
-  std::filesystem::path out;             // or empty: a JSON line for each finished request
+  kernels::SigmoidEnds sigmoid = {};         // of sampling=sigmoid
+  bool adapts_length = false;                // the strategy with gamma=adapt
+  std::optional<std::int64_t> prefill_rows;  // none: usual_prefill_rows
+  std::optional<std::int64_t> kv_bytes;      // memory for keys and values
+  std::filesystem::path out;                 // or empty: a JSON line for each finished request
   bool compares_ar = false;
   std::string backend = "auto";
   std::string dtype = "auto";
