@@ -71,8 +71,9 @@ class CudaOps final : public Ops<T> {
     check(cudaMemsetAsync(memory, 0, bytes, context_.stream));
     return memory;
   }
-  // Waits for the device: work that uses the memory has run.
+  // Waits for the device: work that uses the memory has run. cudaFree does so too, and need not.
   void release(void* memory) noexcept override {
+    cudaDeviceSynchronize();
     cudaFree(memory);
     ++this->released_;
   }
