@@ -379,6 +379,7 @@ void FusedStep::write(void* image, const FusedStepMemory& memory, const LaunchCo
   VERSIEVE_ASSERT(context.scratch_bytes >= scratch_bytes(), "scratch was sized for this step");
   plan.image = Image(memory.arguments, count, plan.step->layers);
   const Image host(image, count, plan.step->layers);
+  std::memset(image, 0, host.bytes);  // between the arrays too: no pointers of an older step's
   unsigned* counters = memory.counters;
   for (const Group& group : plan.groups) {
     char* scratch = static_cast<char*>(context.scratch);
