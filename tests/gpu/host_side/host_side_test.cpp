@@ -1,0 +1,179 @@
+// Does the engine's host side keep the rules of the CUDA runtime, whatever it enqueues? Over a mock
+// of it: what the kernels would compute is drawn (answers.h), texts are nonsense.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "engine/run/model/kv_pool.h"
+#include "tests/engine/run/batch/batch_cases.h"
+#include "tests/gpu/gpu_ops.h"
+#include "tests/gpu/host_side/answers.h"
+#include "tests/support/mock_cuda/mock_cuda.h"
+
+namespace versieve::engine {
+namespace {
+
+// What a case enqueues breaks no rule, to the end of its engine.
+class Watched {
+ public:
+  Watched() {
+    test::answer_host_reads();
+    mock_cuda::take_findings();
+    before_ = mock_cuda::counts();
+  }
+  ~Watched() {
+    const std::vector<mock_cuda::Finding> found = mock_cuda::take_findings();
+    INFO(mock_cuda::text_of(found));
+    CHECK(found.empty());
+  }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  std::int64_t captures() const { return mock_cuda::counts().captures - before_.captures; }
+  std::int64_t replays() const { return mock_cuda::counts().replays - before_.replays; }
+  std::int64_t launches() const { return mock_cuda::counts().launches - before_.launches; }
+
+ private:
+  mock_cuda::Counts before_;
+};
+
+// The geometry of real models, whose kernels are theirs, with few layers.
+LlmShape demo_shape(AttentionKind attention) {
+  LlmShape shape = named_llm_shape("demo");
+  shape.layers = 3;
+  shape.attention = attention;
+  return shape;
+}
+
+struct Play {
+  std::int64_t requests = 0, tokens = 0, shared_tokens = 0, rectifications = 0;
+};
+
+// All requests in one session; `joins` are there at first, then one more before each step.
+template <class Pair>
+Play play(Pair& engine, const std::vector<BatchRequest>& requests, const SessionOptions& options,
+          std::size_t joins) {
+  auto session = tiny::session_of(engine, options);
+  Play play;
+  std::size_t submitted = 0;
+  while (play.requests < std::ssize(requests)) {
+    for (std::size_t more = submitted == 0 ? joins : 1; more > 0 && submitted < requests.size();
+         --more) {
+      session.submit(static_cast<std::int64_t>(submitted), requests[submitted]);
+      ++submitted;
+    }
+    for (const FinishedRequest& finished : session.step()) {
+      ++play.requests;
+      play.tokens += std::ssize(finished.generation.tokens);
+      play.shared_tokens += finished.shared_tokens;
+      play.rectifications += finished.generation.rectifications;
+    }
+  }
+  return play;
+}
+
+// Random requests of every class that the pair has, whose prompts begin alike in places.
+template <class Pair>
+Play play_random(Pair& engine, int batches, std::int64_t longest, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Play all;
+  for (int batch = 0; batch < batches; ++batch) {
+    std::vector<BatchRequest> requests;
+    while (requests.size() < 10) {
+      requests.push_back(tiny::random_request(tiny::strategies_of_pair(engine), longest, random));
+      requests.back().prompt =
+          tiny::prompt_with_prefix(std::ssize(requests.back().prompt), 2, random);
+    }
+    const Play one = play(engine, requests,
+                          {.concurrency = 6,
+                           .pages = 24 + 2 * pages_of(longest),
+                           .prefill_rows = 150,
+                           .shuffled_pages = 1 + random() % 1000},
+                          4);
+    all.tokens += one.tokens;
+    all.shared_tokens += one.shared_tokens;
+    all.rectifications += one.rectifications;
+  }
+  return all;
+}
+
+std::vector<BatchRequest> alike_requests(const std::vector<std::string>& strategies,
+                                         std::size_t count, std::int64_t shortest,
+                                         std::int64_t new_tokens) {
+  std::vector<BatchRequest> requests;
+  for (std::size_t i = 0; i < count; ++i) {
+    requests.push_back({.prompt = tiny::prompt(shortest + 2 * static_cast<std::int64_t>(i), i),
+                        .options = tiny::options(strategies[i % strategies.size()], new_tokens)});
+  }
+  return requests;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("batches that join and leave keep the runtime's rules", "[host_side]", float,
+                   Bf16) {
+  const Watched watched;
+  tiny::Engine<TestType> nsa(kernels::make_cuda_ops<TestType>(), demo_shape(AttentionKind::kNsa));
+  CHECK(play_random(nsa, 2, 500, 1).shared_tokens > 0);
+  tiny::Engine<TestType> dense(kernels::make_cuda_ops<TestType>(),
+                               demo_shape(AttentionKind::kDense));
+  const Play choosing = play_random(dense, 3, 500, 2);
+  CHECK(choosing.rectifications > 0);
+  CHECK(choosing.shared_tokens > 0);
+  tiny::ChoosingEngine<TestType> specattn(kernels::make_cuda_ops<TestType>(),
+                                          demo_shape(AttentionKind::kDense), 12);
+  CHECK(play_random(specattn, 3, 500, 3).tokens > 0);
+  CHECK(watched.launches() > 10000);
+}
+
+// Contexts pass a bound one after the other, and scratch memory grows with them.
+TEST_CASE("recorded steps keep the runtime's rules while contexts and scratch grow",
+          "[host_side]") {
+  for (const AttentionKind attention : {AttentionKind::kDense, AttentionKind::kNsa}) {
+    const Watched watched;
+    const bool dense = attention == AttentionKind::kDense;
+    tiny::Engine<Bf16> engine(kernels::make_cuda_ops<Bf16>(), demo_shape(attention));
+    for (const std::int64_t concurrency : {1, 8}) {
+      play(engine, alike_requests({dense ? "dense/ar" : "nsa/ar"}, 8, 1000, 40),
+           {.concurrency = concurrency, .pages = 8 * pages_of(1200), .prefill_rows = 9000}, 8);
+    }
+    // Calls of the vanilla form run apart, with scratch of their own size.
+    play(engine,
+         alike_requests(dense ? std::vector<std::string>{"dense/ar", "dense/d3k4n16/dfs/c1/F*"}
+                              : std::vector<std::string>{"nsa/ar", "nsa/d4k3n12/bfs/c4e/F*",
+                                                         "nsa/ar/bfs/c1/FRR/form=vanilla"},
+                        8, 1010, 20),
+         {.concurrency = 6, .pages = 8 * pages_of(1200), .prefill_rows = 2000}, 5);
+    CHECK(watched.captures() > 3);
+    CHECK(watched.replays() > 100);
+  }
+}
+
+TEMPLATE_TEST_CASE("requests alone keep the runtime's rules", "[host_side]", float, Bf16) {
+  const Watched watched;
+  const auto run_all = [](auto& engine, const std::vector<std::string>& strategies) {
+    for (const std::string& text : strategies) {
+      engine.generator.prefill(tiny::prompt(490));
+      GenerateOptions options = tiny::options(text, 40);  // contexts pass a recording's bound
+      options.records_steps = true;
+      CHECK(std::ssize(engine.generator.run(options).tokens) == 40);
+      options.records_steps = false;
+      if (options.strategy.attention != AttentionMethod::kSpecAttn) {
+        options.temperature = 0.7;
+        engine.generator.run(options);
+      }
+    }
+  };
+  for (const AttentionKind attention : {AttentionKind::kDense, AttentionKind::kNsa}) {
+    tiny::Engine<TestType> engine(kernels::make_cuda_ops<TestType>(), demo_shape(attention));
+    run_all(engine, tiny::batch_strategies(engine.target.shape()));
+    if (attention == AttentionKind::kNsa) {
+      tiny::impatient_runs(engine, 60, true);  // recorded tuples take over from each other
+    }
+  }
+  tiny::ChoosingEngine<TestType> specattn(kernels::make_cuda_ops<TestType>(),
+                                          demo_shape(AttentionKind::kDense), 12);
+  run_all(specattn, {"specattn:p0.1/d6k1n7/bfs/c1/F*", "specattn:p0.5/d1k1n2/bfs/c1/F*"});
+  CHECK(watched.replays() > 100);
+}
+
+}  // namespace versieve::engine
