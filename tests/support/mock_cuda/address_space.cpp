@@ -18,9 +18,16 @@ void* AddressSpace::allocate(std::size_t bytes) {
     }
     base_ = static_cast<char*>(all);
   }
-  // At odd multiples of 128 (may_be_padding), close to the page behind it, which is nobody's.
+  // At odd multiples of 128 (may_be_integers), close to the page behind it, which is nobody's.
   constexpr std::size_t kAlignment = 256, kPast = 128;
   const std::size_t pages = (std::max<std::size_t>(bytes, 1) + kPast + kPage - 1) / kPage * kPage;
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(base_ + next_);
+  const std::uint32_t lower = static_cast<std::uint32_t>(at);
+  if (lower < kLowest) {
+    next_ += kLowest - lower;
+  } else if (pages < kLowest && lower + pages > 0xFFFFFFFF) {  // it would go on in integers
+    next_ += (std::size_t{1} << 32) + kLowest - lower;
+  }
   if (next_ + pages + kPage > kSpan ||
       mprotect(base_ + next_, pages, PROT_READ | PROT_WRITE) != 0) {
     return nullptr;

@@ -38,11 +38,11 @@ class AddressSpace {
   bool covers(const void* p) const {
     return base_ != nullptr && p >= base_ && static_cast<const char*>(p) < base_ + kSpan;
   }
-  // Whether a word that looks like an address may be a small number in front of bytes that nobody
-  // wrote: a flag, an enumerator. No block begins at such an address.
-  static bool may_be_padding(const void* p) {
-    const std::uintptr_t word = reinterpret_cast<std::uintptr_t>(p);
-    return (word & 0xFF) <= 1 || (word & 0xFFFFFFFF) <= 0xFFFF;
+  // Whether a word that looks like an address may be two integers instead, a flag or an enumerator
+  // in front of bytes that nobody wrote. Blocks begin where the lower half is no number from 0 up.
+  static bool may_be_integers(const void* p) {
+    const std::uint32_t lower = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(p));
+    return lower < kLowest || lower == 0xFFFFFFFF || (lower & 0xFF) <= 1;
   }
   // The block that p was or is of, also just behind its end; null: none.
   Block* block_of(const void* p);
@@ -53,8 +53,9 @@ class AddressSpace {
   std::size_t live_bytes() const { return live_bytes_; }
 
  private:
-  static constexpr std::size_t kSpan = std::size_t{1} << 40;
+  static constexpr std::size_t kSpan = std::size_t{1} << 42;
   static constexpr std::size_t kPage = 4096;
+  static constexpr std::uint32_t kLowest = 0x80000000;
 
   std::string name_;
   std::uintptr_t first_;

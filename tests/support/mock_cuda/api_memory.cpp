@@ -52,8 +52,8 @@ void note_pointers(char* destination, std::size_t bytes) {
     const char* word = nullptr;
     std::memcpy(&word, block.begin + at, sizeof word);
     const AddressSpace::Block* const named =
-        device.covers(word) && !AddressSpace::may_be_padding(word) ? device.block_of(word)
-                                                                   : nullptr;
+        device.covers(word) && !AddressSpace::may_be_integers(word) ? device.block_of(word)
+                                                                    : nullptr;
     if (named != nullptr && named->holds(word)) {
       block.pointers[at] = word;
       any = true;

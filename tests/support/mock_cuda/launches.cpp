@@ -40,7 +40,7 @@ void check_word(const char* pointer, std::size_t at, const std::string& who, Par
     word.is_no_pointer = word.is_no_pointer || pointer != nullptr;
     return;
   }
-  if (word.is_no_pointer || AddressSpace::may_be_padding(pointer)) {
+  if (word.is_no_pointer || AddressSpace::may_be_integers(pointer)) {
     return;
   }
   const std::string wrong = space->complaint(pointer, 0);
@@ -82,7 +82,7 @@ class KernelLaunch final : public Work {
     bool found = false;
     for (const std::vector<std::byte>& bytes : parameters_) {
       for_each_word(bytes.data(), bytes.size(), [&](std::size_t, const char* word) {
-        found = found || (word >= begin && word < end && !AddressSpace::may_be_padding(word));
+        found = found || (word >= begin && word < end && !AddressSpace::may_be_integers(word));
       });
     }
     return found;
