@@ -48,16 +48,17 @@ struct Play {
   std::int64_t requests = 0, tokens = 0, shared_tokens = 0, rectifications = 0;
 };
 
-// All requests in one session; `joins` are there at first, then one more before each step.
+// All requests in one session; `joins` are there at first, then one more before every so many
+// steps.
 template <class Pair>
 Play play(Pair& engine, const std::vector<BatchRequest>& requests, const SessionOptions& options,
-          std::size_t joins) {
+          std::size_t joins, std::int64_t every = 1) {
   auto session = tiny::session_of(engine, options);
   Play play;
   std::size_t submitted = 0;
   while (play.requests < std::ssize(requests)) {
-    for (std::size_t more = submitted == 0 ? joins : 1; more > 0 && submitted < requests.size();
-         --more) {
+    std::size_t more = submitted == 0 ? joins : session.steps() % every == 0 ? 1 : 0;
+    for (; more > 0 && submitted < requests.size(); --more) {
       session.submit(static_cast<std::int64_t>(submitted), requests[submitted]);
       ++submitted;
     }
@@ -145,6 +146,27 @@ TEST_CASE("recorded steps keep the runtime's rules while contexts and scratch gr
          {.concurrency = 6, .pages = 8 * pages_of(1200), .prefill_rows = 2000}, 5);
     CHECK(watched.captures() > 3);
     CHECK(watched.replays() > 100);
+  }
+}
+
+// A call of a step that runs apart needs more scratch memory than any before: what the step's
+// shared launches were told of it is gone, and so is what steps recorded before name.
+TEST_CASE("arguments and recordings follow scratch memory that grows within a step",
+          "[host_side]") {
+  for (const AttentionKind attention : {AttentionKind::kDense, AttentionKind::kNsa}) {
+    const Watched watched;
+    const bool dense = attention == AttentionKind::kDense;
+    tiny::Engine<Bf16> engine(kernels::make_cuda_ops<Bf16>(), demo_shape(attention));
+    const std::string plain = dense ? "dense/ar" : "nsa/ar";
+    const std::string apart =
+        dense ? "dense/d7k20n130/bfs/c1/F*" : "nsa/d7k32n200/bfs/c1/F*/form=vanilla";
+    for (const std::int64_t length : {100, 400, 1900}) {
+      std::vector<BatchRequest> requests = alike_requests({plain}, 3, length, 60);
+      requests.insert(requests.begin() + 2, alike_requests({apart}, 1, length, 3)[0]);
+      play(engine, requests, {.concurrency = 4, .pages = 4 * pages_of(2200), .prefill_rows = 200},
+           2, 20);
+    }
+    CHECK(watched.replays() > 50);
   }
 }
 

@@ -10,10 +10,13 @@
 
 namespace versieve::mock_cuda {
 
-// A word of a kernel's parameters. Between two fields may lie bytes that nobody wrote, with half of
-// an old pointer in them: a word that once was no pointer and not null is none.
+// A word of a kernel's parameters. Bytes that nobody wrote, between fields or behind the last, may
+// hold an old pointer or half of one: a word is a pointer if it pointed to memory that was there,
+// and never was anything but a pointer or null.
 struct ParameterWord {
-  bool is_no_pointer = false;
+  bool was_live = false, was_no_pointer = false;
+
+  bool is_pointer() const { return was_live && !was_no_pointer; }
 };
 
 class Findings {
@@ -30,7 +33,7 @@ class Findings {
   std::vector<Finding> take() {
     std::vector<Finding> taken;
     for (Found& found : found_) {
-      if (found.word == nullptr || !found.word->is_no_pointer) {
+      if (found.word == nullptr || found.word->is_pointer()) {
         taken.push_back(std::move(found.finding));
       }
     }

@@ -27,6 +27,7 @@ void check_block(AddressSpace::Block& block, const std::string& who, const Param
           who + runtime().during + " reads memory that the host filled: the pointer at " + "byte " +
               std::to_string(at) + " of its " + std::to_string(block.bytes) + " bytes " + wrong,
           &word);
+      return;  // a table's other pointers say no more
     }
   }
 }
@@ -37,10 +38,10 @@ void check_word(const char* pointer, std::size_t at, const std::string& who, Par
                               : state.pinned.covers(pointer) ? &state.pinned
                                                              : nullptr;
   if (space == nullptr) {
-    word.is_no_pointer = word.is_no_pointer || pointer != nullptr;
+    word.was_no_pointer = word.was_no_pointer || pointer != nullptr;
     return;
   }
-  if (word.is_no_pointer || AddressSpace::may_be_integers(pointer)) {
+  if (word.was_no_pointer || AddressSpace::may_be_integers(pointer)) {
     return;
   }
   const std::string wrong = space->complaint(pointer, 0);
@@ -49,7 +50,10 @@ void check_word(const char* pointer, std::size_t at, const std::string& who, Par
                        who + state.during + ": the pointer at byte " + std::to_string(at) +
                            " of a parameter " + wrong,
                        &word);
-  } else if (space == &state.device) {
+    return;
+  }
+  word.was_live = true;
+  if (space == &state.device) {
     check_block(*space->block_of(pointer), who, word);
   }
 }
@@ -67,7 +71,7 @@ class KernelLaunch final : public Work {
     ++state.counts.launches;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const std::vector<std::byte>& bytes = parameters_[i];
-      std::deque<ParameterWord>& words = state.words[kernel_->name][i];
+      std::deque<ParameterWord>& words = kernel_->words[i];
       words.resize(std::max(words.size(), bytes.size() / sizeof(void*)));
       for_each_word(bytes.data(), bytes.size(), [&](std::size_t at, const char* word) {
         check_word(word, at, kernel_->name, words[at / sizeof(void*)]);

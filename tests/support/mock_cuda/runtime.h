@@ -28,6 +28,7 @@ struct Kernel {
   std::optional<KernelFacts> facts;             // once it was launched
   std::size_t most_dynamic_shared = 48 * 1024;  // with its own arrays; or as it was asked for
   bool asked_for_shared = false;
+  std::map<std::size_t, std::deque<ParameterWord>> words = {};  // of each parameter
   bool large_clusters = false;  // cudaFuncAttributeNonPortableClusterSizeAllowed
 };
 
@@ -54,8 +55,6 @@ struct Runtime {
   std::unordered_map<const void*, Kernel> kernels;
   std::unordered_map<const unsigned char*, std::unordered_map<std::string, KernelFacts>> images;
   std::unordered_map<std::string, std::function<void(const LaunchedKernel&)>> bodies;  // by name
-  // By kernels' names and parameters' places: instances of a template are laid out alike.
-  std::unordered_map<std::string, std::map<std::size_t, std::deque<ParameterWord>>> words;
   std::vector<CallConfiguration> configurations;  // of launches by <<<>>>, the newest last
   std::shared_ptr<Stream> legacy = std::make_shared<Stream>(true);
   std::unordered_map<const void*, std::shared_ptr<Stream>> streams;
