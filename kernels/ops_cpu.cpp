@@ -10,6 +10,7 @@
 #include "kernels/embed/traffic.h"
 #include "kernels/index_scores/cpu.h"
 #include "kernels/linear/traffic.h"
+#include "kernels/memory_log.h"
 #include "kernels/ops.h"
 #include "kernels/resa_decode/traffic_shape.h"
 #include "kernels/rope_append/traffic.h"
@@ -49,7 +50,7 @@ class CpuMarker final : public Marker {
 };
 
 template <class T>
-class CpuOps final : public Ops<T> {
+class CpuOps final : public Ops<T>, public MemoryLogOwner {
  public:
   explicit CpuOps(int threads) : threads_(threads) {
     VERSIEVE_ASSERT(threads >= 1, "the CPU engine needs a thread");
@@ -62,9 +63,11 @@ class CpuOps final : public Ops<T> {
       throw Error(ExitCode::kEnvironment,
                   "out of memory: could not allocate " + std::to_string(bytes) + " bytes");
     }
+    this->memory_log.allocated(memory);
     return memory;
   }
   void release(void* memory) noexcept override {
+    this->memory_log.released(memory);
     std::free(memory);
     ++this->released_;
   }

@@ -13,6 +13,7 @@
 #include "kernels/flash_decode/step.h"
 #include "kernels/index_scores/launch.h"
 #include "kernels/launch.h"
+#include "kernels/memory_log.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/fused_step.h"
 #include "kernels/ops_instances.h"
@@ -28,7 +29,7 @@ namespace versieve::kernels {
 namespace {
 
 template <class T>
-class CudaOps final : public Ops<T> {
+class CudaOps final : public Ops<T>, public MemoryLogOwner {
  public:
   explicit CudaOps(void* stream) : owns_stream_(stream == nullptr) {
     context_.stream = static_cast<cudaStream_t>(stream);
@@ -67,6 +68,7 @@ class CudaOps final : public Ops<T> {
                   "the GPU has no " + std::to_string(bytes) + " bytes of memory left");
     }
     check(status);
+    this->memory_log.allocated(memory);
     // Caches are read past their last row, at weight 0: what lies there must be finite.
     check(cudaMemsetAsync(memory, 0, bytes, context_.stream));
     return memory;
@@ -74,6 +76,7 @@ class CudaOps final : public Ops<T> {
   // Waits for the device: work that uses the memory has run. cudaFree does so too, and need not.
   void release(void* memory) noexcept override {
     cudaDeviceSynchronize();
+    this->memory_log.released(memory);
     cudaFree(memory);
     ++this->released_;
   }

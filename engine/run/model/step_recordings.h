@@ -1,5 +1,6 @@
 // Recordings of steps by their shape: a step whose launches are those of one before takes its
-// recording, while requests join and leave and contexts grow.
+// recording, while requests join and leave and contexts grow. Memory that is released takes along
+// the recordings that were made while it was there.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +28,12 @@ class StepRecordings {
   struct Known {
     kernels::StepShape shape;
     std::unique_ptr<kernels::Recording> recording;  // null: seen once
+    std::int64_t made = 0;  // by the memory's log: it names nothing that came later
   };
+  void forget_gone(const kernels::Ops<T>& ops);
 
-  std::vector<Known> known_;  // the newest last
-  std::int64_t released_ = 0;
+  std::vector<Known> known_;   // the newest last
+  std::int64_t released_ = 0;  // Ops::released() when all of them were known to hold
   std::int64_t recordings_ = 0, replays_ = 0;
 };
 

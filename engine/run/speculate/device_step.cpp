@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/run/speculate/tree_growth.h"
+#include "kernels/memory_log.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -277,12 +278,17 @@ void DeviceStepRunner<T>::launch() {
   }
 }
 
+template <class T>
+void DeviceStepRunner<T>::forget_gone() {
+  std::erase_if(recorded_, [&](const Recorded& known) {
+    return !kernels::memory_log(*ops_).keeps(known.made);
+  });
+}
+
 // The recording of the least bound from `longest` to `bound`, if there is one.
 template <class T>
 bool DeviceStepRunner<T>::try_replay(std::int64_t longest, std::int64_t bound) {
-  if (released_ != ops_->released()) {
-    recorded_.clear();
-  }
+  forget_gone();
   const Recorded* best = nullptr;
   for (const Recorded& known : recorded_) {
     if (known.bound >= longest && known.bound <= bound &&
@@ -302,13 +308,12 @@ template <class T>
 void DeviceStepRunner<T>::record() {
   ops_->synchronize();
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  if (released_ != ops_->released()) {
-    recorded_.clear();
-  } else if (recorded_.size() == kMostRecordings) {
+  forget_gone();
+  if (recorded_.size() == kMostRecordings) {
     recorded_.erase(recorded_.begin());
   }
-  recorded_.push_back({bound_, ops_->record([this] { enqueue(); })});
-  released_ = ops_->released();
+  recorded_.push_back(
+      {bound_, ops_->record([this] { enqueue(); }), kernels::memory_log(*ops_).now()});
   record_seconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ++recordings_;

@@ -3,8 +3,8 @@
 // GPU a graph), replayed once a step; the host reads back the accepted tokens and nothing else. The
 // tokens are those of StepRunner with a DraftSource. Sizes in the recording are bounds: another is
 // made when the context grows past its bound, so that short contexts do not pay for long ones.
-// Recordings are kept, also from one request to the next, until memory that they may name is
-// released.
+// Recordings are kept, also from one request to the next, until memory that they may name, which
+// was there when they were made, is released.
 #pragma once
 
 #include <cstdint>
@@ -117,6 +117,7 @@ class DeviceStepRunner {
   void accept_tree();
   DeviceTree device_tree() const;
   typename Draft<T>::DeviceSlots slots() const;
+  void forget_gone();
   bool try_replay(std::int64_t longest, std::int64_t bound);
   void record();
 
@@ -154,9 +155,9 @@ class DeviceStepRunner {
   struct Recorded {
     std::int64_t bound = 0;
     std::unique_ptr<kernels::Recording> steps;
+    std::int64_t made = 0;  // by the memory's log: it names nothing that came later
   };
   std::vector<Recorded> recorded_;  // oldest first
-  std::int64_t released_ = 0;       // of the Ops, when the newest was made
 
   std::int64_t max_context_ = 0;  // of all steps
   std::int64_t bound_ = 0;        // of the newest step

@@ -170,6 +170,26 @@ TEST_CASE("arguments and recordings follow scratch memory that grows within a st
   }
 }
 
+// Of requests that choose what they read by keys of their own. While plain requests run on, others
+// of that kind come and go; scratch memory grows once.
+TEST_CASE("recordings outlive the buffers of requests that come and go", "[host_side]") {
+  const auto [passing, captures] =
+      GENERATE(std::pair("indexer:k96w16/ar", 2), std::pair("resa:b16p0.1f8/ar", 2));
+  const Watched watched;
+  tiny::Engine<Bf16> engine(kernels::make_cuda_ops<Bf16>(), demo_shape(AttentionKind::kDense));
+  std::vector<BatchRequest> requests = alike_requests({"dense/ar"}, 2, 300, 300);
+  for (BatchRequest& request : alike_requests({passing}, 8, 300, 6)) {
+    request.options.temperature = 0.8;
+    request.options.strategy.sampling = SamplingAlgorithm::kExact;
+    requests.push_back(std::move(request));
+  }
+  play(engine, requests, {.concurrency = 4, .pages = 4 * pages_of(700), .prefill_rows = 400}, 2,
+       30);
+  INFO(passing);
+  CHECK(watched.captures() <= captures);
+  CHECK(watched.replays() > 200);
+}
+
 TEMPLATE_TEST_CASE("requests alone keep the runtime's rules", "[host_side]", float, Bf16) {
   const Watched watched;
   const auto run_all = [](auto& engine, const std::vector<std::string>& strategies) {
