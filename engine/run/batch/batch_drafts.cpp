@@ -57,6 +57,24 @@ void BatchSession<T>::make_chain_choice(Running& run) {
   }
 }
 
+// Where the draft never writes, every request's say that it never proposes that.
+template <class T>
+kernels::OpsBuffer<T> BatchSession<T>::take_chain_logits(std::int64_t count) {
+  auto& spare = spare_chain_logits_;
+  const auto fits = std::find_if(spare.begin(), spare.end(),
+                                 [&](const auto& buffer) { return buffer.count() >= count; });
+  if (fits != spare.end()) {
+    std::swap(*fits, spare.back());
+    kernels::OpsBuffer<T> taken = std::move(spare.back());
+    spare.pop_back();
+    return taken;
+  }
+  if (!spare.empty()) {
+    spare.pop_back();  // its memory goes first
+  }
+  return {*ops_, std::vector<T>(static_cast<std::size_t>(count), never_proposed<T>())};
+}
+
 // Of a request that joins: what its strategies need, and the first of them.
 template <class T>
 void BatchSession<T>::begin_drafting(Running& run) {
@@ -68,9 +86,7 @@ void BatchSession<T>::begin_drafting(Running& run) {
     levels = std::max(levels, draws_chains(options) ? strategy.draft.levels() : 0);
   }
   if (levels > 0) {
-    const std::int64_t count = levels * target_->shape().vocab;
-    run.chain_logits = {*ops_,
-                        std::vector<T>(static_cast<std::size_t>(count), never_proposed<T>())};
+    run.chain_logits = take_chain_logits(levels * target_->shape().vocab);
   }
   if (draft_ != nullptr) {
     run.entries.from = first_entry(run.request);

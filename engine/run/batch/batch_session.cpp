@@ -381,6 +381,9 @@ std::vector<FinishedRequest> BatchSession<T>::release_finished() {
         run->result.generation.reads_saved = run->chain_choice->reads().saved();
       }
       give_back(*run);
+      if (run->chain_logits.count() > 0) {
+        spare_chain_logits_.push_back(std::move(run->chain_logits));
+      }
       finished.push_back(std::move(run->result));
     }
   }

@@ -236,6 +236,7 @@ class BatchSession {
   void make_chain_choice(Running& run);
   void learn(Running& run, std::int64_t yield);
   T* chain_logits(const Running& run) const;
+  kernels::OpsBuffer<T> take_chain_logits(std::int64_t count);
   bool drafts(const Running& run) const;
   bool leaves_entries(const Part& part) const;
   void use_strategy(Running& run, const Strategy& strategy);
@@ -277,6 +278,8 @@ class BatchSession {
   std::vector<VerifiedTree<T>> verified_;          // those of them whose tokens are asked for
   std::vector<Part*> verified_parts_;
   std::int64_t logits_rows_ = 0;
+  // Of requests that ended: others take them, and no recording goes with them.
+  std::vector<kernels::OpsBuffer<T>> spare_chain_logits_;
   std::optional<std::vector<Part>> ahead_;  // of the next step, where it is prepared
   const DraftTree root_ = NoDraft<T>().propose(0, 0);
   std::int64_t steps_ = 0, steps_ahead_ = 0;

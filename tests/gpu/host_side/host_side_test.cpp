@@ -1,5 +1,6 @@
-// Does the engine's host side keep the rules of the CUDA runtime, whatever it enqueues? Over a mock
-// of it: what the kernels would compute is drawn (answers.h), texts are nonsense.
+// Does the engine's host side keep the rules of the CUDA runtime, whatever it
+// enqueues? Over a mock of it: what the kernels would compute is drawn
+// (answers.h), texts are nonsense.
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -48,8 +49,8 @@ struct Play {
   std::int64_t requests = 0, tokens = 0, shared_tokens = 0, rectifications = 0;
 };
 
-// All requests in one session; `joins` are there at first, then one more before every so many
-// steps.
+// All requests in one session; `joins` are there at first, then one more before
+// every so many steps.
 template <class Pair>
 Play play(Pair& engine, const std::vector<BatchRequest>& requests, const SessionOptions& options,
           std::size_t joins, std::int64_t every = 1) {
@@ -72,7 +73,8 @@ Play play(Pair& engine, const std::vector<BatchRequest>& requests, const Session
   return play;
 }
 
-// Random requests of every class that the pair has, whose prompts begin alike in places.
+// Random requests of every class that the pair has, whose prompts begin alike
+// in places.
 template <class Pair>
 Play play_random(Pair& engine, int batches, std::int64_t longest, std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -126,7 +128,8 @@ TEMPLATE_TEST_CASE("batches that join and leave keep the runtime's rules", "[hos
   CHECK(watched.launches() > 10000);
 }
 
-// Contexts pass a bound one after the other, and scratch memory grows with them.
+// Contexts pass a bound one after the other, and scratch memory grows with
+// them.
 TEST_CASE("recorded steps keep the runtime's rules while contexts and scratch grow",
           "[host_side]") {
   for (const AttentionKind attention : {AttentionKind::kDense, AttentionKind::kNsa}) {
@@ -149,8 +152,9 @@ TEST_CASE("recorded steps keep the runtime's rules while contexts and scratch gr
   }
 }
 
-// A call of a step that runs apart needs more scratch memory than any before: what the step's
-// shared launches were told of it is gone, and so is what steps recorded before name.
+// A call of a step that runs apart needs more scratch memory than any before:
+// what the step's shared launches were told of it is gone, and so is what steps
+// recorded before name.
 TEST_CASE("arguments and recordings follow scratch memory that grows within a step",
           "[host_side]") {
   for (const AttentionKind attention : {AttentionKind::kDense, AttentionKind::kNsa}) {
@@ -170,11 +174,13 @@ TEST_CASE("arguments and recordings follow scratch memory that grows within a st
   }
 }
 
-// Of requests that choose what they read by keys of their own. While plain requests run on, others
-// of that kind come and go; scratch memory grows once.
+// Of a request with buffers of its own: keys that it chooses tokens by, or the
+// laws that its chains draw from. While plain requests run on, others of that
+// kind come and go; scratch memory grows once.
 TEST_CASE("recordings outlive the buffers of requests that come and go", "[host_side]") {
   const auto [passing, captures] =
-      GENERATE(std::pair("indexer:k96w16/ar", 2), std::pair("resa:b16p0.1f8/ar", 2));
+      GENERATE(std::pair("indexer:k96w16/ar", 2), std::pair("resa:b16p0.1f8/ar", 2),
+               std::pair("dense/d4k1n5/bfs/c1/F*", 3));
   const Watched watched;
   tiny::Engine<Bf16> engine(kernels::make_cuda_ops<Bf16>(), demo_shape(AttentionKind::kDense));
   std::vector<BatchRequest> requests = alike_requests({"dense/ar"}, 2, 300, 300);
@@ -209,7 +215,8 @@ TEMPLATE_TEST_CASE("requests alone keep the runtime's rules", "[host_side]", flo
     tiny::Engine<TestType> engine(kernels::make_cuda_ops<TestType>(), demo_shape(attention));
     run_all(engine, tiny::batch_strategies(engine.target.shape()));
     if (attention == AttentionKind::kNsa) {
-      tiny::impatient_runs(engine, 60, true);  // recorded tuples take over from each other
+      tiny::impatient_runs(engine, 60,
+                           true);  // recorded tuples take over from each other
     }
   }
   tiny::ChoosingEngine<TestType> specattn(kernels::make_cuda_ops<TestType>(),
