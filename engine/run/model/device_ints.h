@@ -2,6 +2,7 @@
 // together in one transfer, which the host does not wait for. It only grows.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -18,10 +19,11 @@ class DeviceInts {
  public:
   // Room for that many on the device, whose address stays until more is asked for; in powers of
   // two, since recordings go with what is released and prompts of about one length are to keep
-  // them.
+  // them. The lists of a short prompt, which is read as a tree, fit whatever its length.
   const std::int32_t* reserve(kernels::Ops<T>& ops, std::int64_t count) {
     if (buffer_.count() < count) {
-      const std::uint64_t room = std::bit_ceil(static_cast<std::uint64_t>(count));
+      const std::uint64_t room =
+          std::bit_ceil(static_cast<std::uint64_t>(std::max(count, kFewest)));
       buffer_ = kernels::OpsBuffer<T, std::int32_t>(ops, static_cast<std::int64_t>(room));
     }
     return buffer_.data();
@@ -44,6 +46,8 @@ class DeviceInts {
   }
 
  private:
+  static constexpr std::int64_t kFewest = 16384;  // of 24 layers and 256 tokens, rows to commit
+
   kernels::OpsBuffer<T, std::int32_t> buffer_;
   kernels::StagedUpload<T> staged_, replaced_;
 };

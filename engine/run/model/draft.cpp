@@ -30,7 +30,8 @@ void Draft<T>::reserve(std::int64_t positions) {
   if (positions <= capacity_) {
     return;
   }
-  const std::int64_t capacity = std::max(positions, 2 * capacity_);
+  constexpr std::int64_t kFewest = 512;  // short prompts of any length leave recordings as they are
+  const std::int64_t capacity = std::max({positions, 2 * capacity_, kFewest});
   for (Buffer* buffer : {&k_, &v_}) {
     Buffer larger(*ops_, capacity * kv_width());
     if (capacity_ > 0) {
