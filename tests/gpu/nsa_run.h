@@ -25,6 +25,7 @@ struct NsaChoice {
 template <class T>
 NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   NsaBuffers<T> host(c);
+  std::vector<std::int32_t> owners = c.owner;
   kernels::NsaVerifyParams<T> p = host.params();
   p.form = choice.form;
   p.topk = choice.topk;
@@ -51,11 +52,15 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
     for (std::vector<T>* const cache : {&host.k_cmp, &host.v_cmp}) {
       cache->resize(static_cast<std::size_t>(p.num_compressed) * width, finite);
     }
+    for (std::vector<T>* const rows : {&host.k_cmp_tree, &host.v_cmp_tree}) {
+      rows->resize(static_cast<std::size_t>(p.num_tree_compressed) * width, finite);
+    }
+    owners.resize(static_cast<std::size_t>(p.num_tree_compressed));
   }
   const DeviceArray<T> q(host.q), k(host.k), v(host.v), k_cmp(host.k_cmp), v_cmp(host.v_cmp),
       k_tree(host.k_tree), v_tree(host.v_tree), k_cmp_tree(host.k_cmp_tree),
       v_cmp_tree(host.v_cmp_tree), gates(host.gates), out(host.out);
-  const DeviceArray<std::int32_t> parent(c.parent), position(c.position), owner(c.owner),
+  const DeviceArray<std::int32_t> parent(c.parent), position(c.position), owner(owners),
       indices_in(c.indices_in), indices(host.indices);
   const DeviceArray<float> importance(host.importance);
   p.q = q.data();
