@@ -15,8 +15,8 @@ namespace {
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
   // A cache without rows is never read; its map is of memory that is there.
   const auto map = [&](const Bf16* cache, std::int64_t rows) {
-    return cache_map(rows > 0 ? cache : p.q, std::max<std::int64_t>(rows, 1), p.num_kv_heads,
-                     p.head_dim, kTileKeys);
+    return cache_map(rows > 0 && cache != nullptr ? cache : p.q, std::max<std::int64_t>(rows, 1),
+                     p.num_kv_heads, p.head_dim, kTileKeys);
   };
   const std::int64_t tokens = p.pages.rows(p.context_len);
   const std::int64_t compressed = p.compressed_pages.rows(compressed_count(p.nsa, p.context_len));
