@@ -32,23 +32,26 @@ QString gains_text(const ReplayRow& row) {
          ", " + gain_text(row.best_p.throughput, row.base);
 }
 
-constexpr int kContext = 0, kClass = 1, kGain = 3;
+constexpr int kContext = 0, kClass = 1, kGain = 4;
 
-const std::array<Column, 10> kColumns = {{
+const std::array<Column, 11> kColumns = {{
     {"Context", "Tokens before the text", false, nullptr},
     {"Class", "What it promises against plain decoding", false, nullptr},
+    {"Rank", "Of the cell's best tuple whose walks are recorded, which is played as its first",
+     true, [](const ReplayRow& r) { return QString::number(r.rank); }},
     {"Texts", "Recorded requests that were played", true,
      [](const ReplayRow& r) { return QString::number(r.requests); }},
     {"Gain",
-     "Over the fixed baseline, which is the line at 0 %: first tuple (disc), guard to the "
+     "Over the fixed baseline, which is the line at 0 %: best recorded tuple (disc), guard to the "
      "next ranked (ring), guard by promise (diamond)",
      false, gains_text},
     {"Baseline, tokens/s", "Tokens a second of the fixed baseline", true,
      [](const ReplayRow& r) { return fixed(r.base, 0); }},
-    {"First, tokens/s", "Tokens a second of the cell's first tuple, and its gain over the baseline",
-     true, [](const ReplayRow& r) { return with_gain(r.static_best, r.base); }},
-    {"Next, tokens/s", "The same with the paper's guard, which moves to the next ranked tuple", true,
-     [](const ReplayRow& r) { return with_gain(r.best_r.throughput, r.base); }},
+    {"Best, tokens/s",
+     "Tokens a second of the cell's best recorded tuple, and its gain over the baseline", true,
+     [](const ReplayRow& r) { return with_gain(r.static_best, r.base); }},
+    {"Next, tokens/s", "The same with the paper's guard, which moves to the next ranked tuple",
+     true, [](const ReplayRow& r) { return with_gain(r.best_r.throughput, r.base); }},
     {"Promise, tokens/s", "The same with the guard that moves to what promises most", true,
      [](const ReplayRow& r) { return with_gain(r.best_p.throughput, r.base); }},
     {"Moved", "Texts whose tuple the guard changed: to the next ranked; by promise", true,

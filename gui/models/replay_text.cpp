@@ -54,6 +54,15 @@ QString moved(const engine::Refined& refined, std::int64_t requests) {
                                   .arg(refined.transitions);
 }
 
+// Which better-ranked tuples are not played, and why.
+QString passed_over_text(const engine::ReplayRow& cell) {
+  QStringList names;
+  for (const Strategy& strategy : cell.passed_over) {
+    names << QString::fromStdString(strategy.text()).toHtmlEscaped();
+  }
+  return names.join("<br>") + "<br>of which nobody recorded a walk at these contexts";
+}
+
 QString cell_heading(const Replayed& replayed, std::int64_t bucket, PrecisionClass precision) {
   return QString("<p style='font-weight:600'>%1, %2</p>")
       .arg(bucket_text(replayed.plan->chosen.buckets[static_cast<std::size_t>(bucket)]),
@@ -79,14 +88,16 @@ QString replay_summary(const Replayed& replayed) {
   return QString(
              "%1 on %2, along recorded texts of the test split (%3), in %4 of %10 cells. Mean gain "
              "over "
-             "the fixed baseline: first tuple %5; with the guard to the next ranked %6 (%7); with "
+             "the fixed baseline: best recorded tuple %5 (in %11 the first); with the guard to the "
+             "next ranked %6 (%7); with "
              "the guard by promise %8 (%9).")
              .arg(QString::fromStdString(table.model), QString::fromStdString(table.hardware),
                   QString::fromStdString(table.acceptance_pair))
              .arg(replay.rows.size())
              .arg(percent(replay.static_best_gain), percent(replay.best_r_gain),
                   moves(replay.best_r), percent(replay.best_p_gain), moves(replay.best_p))
-             .arg(replay.rows.size() + replay.gaps.size()) +
+             .arg(replay.rows.size() + replay.gaps.size())
+             .arg(engine::played_by_first(replay)) +
          (!table.batched.empty() ? " Played one request at a time, as the plan has it for one."
                                  : "");
 }
@@ -125,7 +136,8 @@ QString gap_html(const Replayed& replayed, const engine::ReplayGap& gap) {
 
 QString replay_row_html(const Replayed& replayed, const engine::ReplayRow& cell) {
   const PlanTable& table = replayed.plan->chosen;
-  const engine::Cell choices = engine::cell_of(table, cell.bucket, cell.precision);
+  const engine::Cell choices =
+      engine::cell_of(table, cell.bucket, cell.precision, cell.passed_over);
   const Choice& first = choices.ranked.front();
   const double planned = 1e6 * first.expected_accepted / first.step_us;
   QString html = QString("<p style='font-weight:600'>%1, %2</p><p>%3 texts, %4 tokens.</p><table>")
@@ -136,10 +148,13 @@ QString replay_row_html(const Replayed& replayed, const engine::ReplayRow& cell)
   html += row("baseline", QString::fromStdString(choices.base->strategy.text()).toHtmlEscaped() +
                               "<br>" + fixed(cell.base, 0) + " tokens/s");
   html += row("plain", policy(cell.no_speculation, cell.base));
-  html += row("first tuple", QString::fromStdString(first.strategy.text()).toHtmlEscaped() +
-                                 "<br>" + policy(cell.static_best, cell.base) + "<br>planned " +
-                                 fixed(planned, 0) + ", played " +
-                                 fixed(cell.static_best / planned, 2) + " of it");
+  if (!cell.passed_over.empty()) {
+    html += row("passed over", passed_over_text(cell));
+  }
+  html += row(cell.rank == 1 ? QStringLiteral("first tuple") : QString("rank %1").arg(cell.rank),
+              QString::fromStdString(first.strategy.text()).toHtmlEscaped() + "<br>" +
+                  policy(cell.static_best, cell.base) + "<br>planned " + fixed(planned, 0) +
+                  ", played " + fixed(cell.static_best / planned, 2) + " of it");
   html += row("next ranked",
               policy(cell.best_r.throughput, cell.base) + moved(cell.best_r, cell.requests));
   html += row("by promise",

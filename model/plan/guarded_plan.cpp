@@ -20,36 +20,6 @@ bool reads_dense_cache(const Strategy& strategy) {
   return strategy.attention != AttentionMethod::kNsa;
 }
 
-// All ranks of the cell's own target, and its plain decoding where the rule wants one. A tuple
-// whose steps the host leads would have it lead all others' too: such are left out behind one that
-// is recorded.
-GuardedBucket whole_cell(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
-                         GuardRule rule) {
-  const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
-  GuardedBucket out{.range = table.buckets[static_cast<std::size_t>(bucket)]};
-  const bool dense = std::any_of(entries.begin(), entries.end(), [](const PlanEntry* e) {
-    return reads_dense_cache(e->evaluation.strategy);
-  });
-  const bool led = !entries.empty() && entries.front()->evaluation.strategy.adapts_length;
-  for (const PlanEntry* e : entries) {
-    const Strategy& strategy = e->evaluation.strategy;
-    if (reads_dense_cache(strategy) == dense && (led || !strategy.adapts_length)) {
-      add(e->evaluation, out);
-    }
-  }
-  if (rule == GuardRule::kNextRanked || entries.empty()) {
-    return out;
-  }
-  const Strategy plain{.attention = dense ? AttentionMethod::kDense : AttentionMethod::kNsa};
-  for (const PlanBaseline& b : table.baselines) {
-    if (b.bucket == bucket && b.evaluation.strategy == plain && !out.falls_back) {
-      add(b.evaluation, out);
-      out.falls_back = true;
-    }
-  }
-  return out;
-}
-
 // What the guard can reach of it.
 GuardedBucket reached(const GuardedBucket& cell, const GuardConstants& guard,
                       const TupleRefusal& refusal, std::vector<LeftOutTuple>& left_out) {
@@ -97,10 +67,39 @@ std::string why_empty(const PlanTable& table, PrecisionClass precision) {
 
 }  // namespace
 
+// A tuple whose steps the host leads would have it lead all others' too: such are left out behind
+// one that is recorded.
+GuardedBucket whole_cell(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+                         GuardRule rule) {
+  const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
+  GuardedBucket out{.range = table.buckets[static_cast<std::size_t>(bucket)]};
+  const bool dense = std::any_of(entries.begin(), entries.end(), [](const PlanEntry* e) {
+    return reads_dense_cache(e->evaluation.strategy);
+  });
+  const bool led = !entries.empty() && entries.front()->evaluation.strategy.adapts_length;
+  for (const PlanEntry* e : entries) {
+    const Strategy& strategy = e->evaluation.strategy;
+    if (reads_dense_cache(strategy) == dense && (led || !strategy.adapts_length)) {
+      add(e->evaluation, out);
+    }
+  }
+  if (rule == GuardRule::kNextRanked || entries.empty()) {
+    return out;
+  }
+  const Strategy plain{.attention = dense ? AttentionMethod::kDense : AttentionMethod::kNsa};
+  for (const PlanBaseline& b : table.baselines) {
+    if (b.bucket == bucket && b.evaluation.strategy == plain && !out.falls_back) {
+      add(b.evaluation, out);
+      out.falls_back = true;
+    }
+  }
+  return out;
+}
+
 GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
-                             GuardRule rule) {
-  std::vector<LeftOutTuple> none;
-  return reached(whole_cell(table, bucket, precision, rule), table.guard, {}, none);
+                             GuardRule rule, const TupleRefusal& refusal) {
+  std::vector<LeftOutTuple> left_out;
+  return reached(whole_cell(table, bucket, precision, rule), table.guard, refusal, left_out);
 }
 
 GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, GuardRule rule) {

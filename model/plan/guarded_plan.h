@@ -53,11 +53,14 @@ struct GuardedRequest {
   Place place_of(std::size_t index) const;
 };
 
-// One bucket of the table: as many tuples as the guard can reach one after the other; by promise
-// plain decoding stands last if it is none of them. Without tuples where the table has no entries
-// of that class.
+// One bucket of the table with all ranks of its own target; by promise plain decoding stands last.
+// Without tuples where the table has no entries of that class.
+GuardedBucket whole_cell(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+                         GuardRule rule);
+// The same with as many tuples as the guard can reach one after the other, of those that `refusal`
+// lets run (all, if it is none); plain decoding stands last if it is none of them.
 GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
-                             GuardRule rule);
+                             GuardRule rule, const TupleRefusal& refusal = {});
 // Throws Error(kAnswerNo) where the table has no entries of that class, with the reason.
 GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, GuardRule rule);
 // Whose numbers the cells of a class rest on: the pair that is planned for, or, of cells on a dense

@@ -42,6 +42,7 @@ TEST_CASE("the shipped requests are played through a table of the shipped measur
     CHECK(row.at("static_best").get<double>() > row.at("no_speculation").get<double>());
     CHECK(row.at("static_best").get<double>() > row.at("base").get<double>());
     CHECK(row.at("best_p").get<double>() > 0.9 * row.at("static_best").get<double>());
+    CHECK(row.at("passed_over").size() + 1 == row.at("rank"));
   }
   for (const nlohmann::json& gap : json.at("gaps")) {
     CHECK(!gap.at("reason").get<std::string>().empty());
@@ -49,6 +50,30 @@ TEST_CASE("the shipped requests are played through a table of the shipped measur
   REQUIRE(json.at("settings").size() == 9);
   CHECK(json.at("settings")[0].at("gain").get<double>() ==
         Approx(json.at("mean_gain").at("best_r").get<double>()));
+}
+
+// The plan that `./run` makes and plays without a GPU.
+TEST_CASE(
+    "of the plan that ./run makes every cell with a recorded tuple is played, the rest named") {
+  const TempFolder folder;
+  const std::string measured = VERSIEVE_SOURCE_DIR "/db/measured/h100.db";
+  const std::string out = (folder / "t.json").string();
+  REQUIRE(run_versieve("plan --db " + measured + " --hardware h100-sxm --out " + out).code == 0);
+  const CommandResult result = run_versieve("replay --json --table " + out + " --db " + measured);
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("rows").size() + json.at("gaps").size() == json.at("cells"));
+  bool strict = false;
+  for (const nlohmann::json& row : json.at("rows")) {
+    CAPTURE(row.dump());
+    CHECK(row.at("passed_over").size() + 1 == row.at("rank"));
+    CHECK(row.at("static_best") > row.at("no_speculation"));
+    strict = strict || row.at("class") == "Strict";
+  }
+  CHECK(strict);
+  for (const nlohmann::json& gap : json.at("gaps")) {
+    CHECK(gap.at("class") != "Strict");
+  }
 }
 
 TEST_CASE("what a replay lacks can be recorded by the sweep that it writes") {

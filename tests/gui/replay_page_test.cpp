@@ -138,20 +138,26 @@ class ReplayPageTest : public QObject {
       const ReplayTable::Line line = page.rows().lineAt(row);
       if (line.played == nullptr) {
         QVERIFY(cell(page.rows(), row, ReplayTable::gainColumn()).contains("no walk of"));
-        QCOMPARE(cell(page.rows(), row, 4), QString(QChar(kAbsent)));
+        QCOMPARE(cell(page.rows(), row, 5), QString(QChar(kAbsent)));
         ++gaps;
         continue;
       }
       const engine::ReplayRow& expected = again.rows[static_cast<std::size_t>(played++)];
       QCOMPARE(line.played->static_best, expected.static_best);
       QCOMPARE(line.played->best_r.throughput, expected.best_r.throughput);
-      QCOMPARE(cell(page.rows(), row, 4), fixed(expected.base, 0));
-      QVERIFY(cell(page.rows(), row, 5).endsWith(gain_text(expected.static_best, expected.base)));
+      QCOMPARE(cell(page.rows(), row, 5), fixed(expected.base, 0));
+      QVERIFY(cell(page.rows(), row, 6).endsWith(gain_text(expected.static_best, expected.base)));
     }
     QCOMPARE(played, 4);
     QVERIFY(gaps >= 3);  // strict at the longest contexts, reusing at all but the shortest
     QVERIFY(whole_classes_text(replayed).contains("Sparse"));
     QVERIFY(replay_row_html(replayed, again.rows.front()).contains(" of it"));
+    QVERIFY(replay_summary(replayed).contains("(in 4 the first)"));
+    engine::ReplayRow behind = again.rows.front();
+    behind.rank = 2;
+    behind.passed_over = {behind.choices.front()};
+    const QString told = replay_row_html(replayed, behind);
+    QVERIFY(told.contains("passed over") && told.contains("rank 2"));
     QVERIFY(window_->grab().save(folder_.filePath("replay.png")));
     watch_->begin();  // the test itself replayed
   }

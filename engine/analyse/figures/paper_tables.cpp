@@ -358,16 +358,16 @@ Figure table_3(const FiguresInput& input) {
   for (const ReplayRow& row : replay.rows) {
     table.rows.push_back(
         {bucket_name(input.played->buckets[static_cast<std::size_t>(row.bucket)]) + " " +
-             name_of(row.precision),
+             name_of(row.precision) + (row.rank > 1 ? ", rank " + std::to_string(row.rank) : ""),
          row.base, row.static_best, row.best_r.throughput,
          gain_percent(row.best_r.throughput, row.base),
          std::to_string(row.best_r.moved) + " of " + std::to_string(row.requests)});
   }
   figure.tables.push_back(std::move(table));
   if (!replay.gaps.empty()) {
-    figure.missing.push_back(std::to_string(replay.gaps.size()) +
-                             " cells lack walks, the first because " + replay.gaps.front().reason +
-                             ": versieve replay --record writes the sweep");
+    figure.missing.push_back(
+        std::to_string(replay.gaps.size()) + " cells cannot be played, the first because " +
+        replay.gaps.front().reason + ": versieve replay --record writes the sweep");
   }
   return figure;
 }

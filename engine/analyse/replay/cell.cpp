@@ -28,10 +28,19 @@ std::vector<Choice> Cell::needed() const {
   return out;
 }
 
-Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
-  Cell cell{.ranked = choices_of(guarded_bucket(table, bucket, precision, GuardRule::kNextRanked)),
-            .with_plain =
-                choices_of(guarded_bucket(table, bucket, precision, GuardRule::kMostPromising))};
+Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+             const std::vector<Strategy>& passed_over) {
+  const TupleRefusal refusal = [&](const Strategy& strategy) {
+    return std::string(std::find(passed_over.begin(), passed_over.end(), strategy) ==
+                               passed_over.end()
+                           ? ""
+                           : "passed over");
+  };
+  const auto choices = [&](GuardRule rule) {
+    return choices_of(guarded_bucket(table, bucket, precision, rule, refusal));
+  };
+  Cell cell{.ranked = choices(GuardRule::kNextRanked),
+            .with_plain = choices(GuardRule::kMostPromising)};
   for (const PlanBaseline& b : table.baselines) {
     if (b.bucket == bucket && b.role == "fixed") {
       cell.base = choice_of(b.evaluation);
@@ -40,6 +49,21 @@ Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precisi
     }
   }
   return cell;
+}
+
+std::optional<std::vector<Strategy>> ranked_before_playable(
+    const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+    const std::function<bool(const Strategy&)>& plays) {
+  std::vector<Strategy> before;
+  for (const Strategy& strategy :
+       whole_cell(table, bucket, precision, GuardRule::kNextRanked).ranked) {
+    if ((before.empty() || strategy.precision() == precision) && can_be_recorded(strategy) &&
+        plays(strategy)) {
+      return before;
+    }
+    before.push_back(strategy);
+  }
+  return std::nullopt;
 }
 
 std::string unplayable_because(const PlanTable& table, std::int64_t bucket,
@@ -52,8 +76,7 @@ std::string unplayable_because(const PlanTable& table, std::int64_t bucket,
     }
     return "the table ranks no tuple";
   }
-  if (!std::all_of(cell.ranked.begin(), cell.ranked.end(),
-                   [](const Choice& choice) { return can_be_recorded(choice.strategy); })) {
+  if (!ranked_before_playable(table, bucket, precision, [](const Strategy&) { return true; })) {
     return "its tuples are another target's or another sampler's; walks are recorded of greedy "
            "steps of an NSA target";
   }

@@ -1,7 +1,8 @@
 // One bucket and class of a planner table as a replay needs it: the tuples that the guard can
-// reach, and the two baselines.
+// reach from the best one that can be played, and the two baselines.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +27,14 @@ struct Cell {
   std::vector<Choice> needed() const;  // whose walks must be recorded. REQUIRES: a base
 };
 
-Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
+// The guard begins behind `passed_over`, the better-ranked tuples that cannot be played.
+Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+             const std::vector<Strategy>& passed_over = {});
+// The tuples ranked before the best one that `plays`, in their order; nothing where none does. One
+// that is none of the class's own (a baseline among its ranks) is that best one only as the first.
+std::optional<std::vector<Strategy>> ranked_before_playable(
+    const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+    const std::function<bool(const Strategy&)>& plays);
 // Why the table alone forbids playing a cell, or an empty text.
 std::string unplayable_because(const PlanTable& table, std::int64_t bucket,
                                PrecisionClass precision, const Cell& cell);

@@ -25,7 +25,7 @@ void add_missing(const PlanTable& table, const Walks& walks, std::int64_t bucket
     const bool known = std::any_of(out.begin(), out.end(), [&](const Strategy& other) {
       return walk_key(other) == walk_key(strategy);
     });
-    if (!known) {
+    if (!known && can_be_recorded(strategy)) {
       out.push_back(Strategy::parse(walk_key(strategy)));
     }
   }

@@ -1,8 +1,12 @@
 #include "engine/analyse/replay/replay.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
 
 #include "engine/analyse/replay/cell.h"
+#include "model/plan/guarded_plan.h"
 
 namespace versieve::engine {
 namespace {
@@ -15,25 +19,33 @@ std::int64_t tokens_of(const std::vector<std::int64_t>& yields) {
   return tokens;
 }
 
-// Takes those behind the first that no request has a walk of out of what the guard may choose.
-// Returns how many.
-std::int64_t leave_out_unrecorded(const Walks& walks, const std::vector<ReplayRequest>& requests,
+std::vector<ReplayRequest> with_walks_of(const Walks& walks, const Strategy& strategy,
+                                         const std::vector<ReplayRequest>& requests) {
+  std::vector<ReplayRequest> out;
+  std::copy_if(requests.begin(), requests.end(), std::back_inserter(out),
+               [&](const ReplayRequest& request) { return !walks.of(request, strategy).empty(); });
+  return out;
+}
+
+// Takes tuples that no text has a walk of out of what the guard may choose, and texts that lack one
+// of those that stay, the best first. Returns how many tuples went. REQUIRES: texts that have walks
+// of the first tuple.
+std::int64_t leave_out_unrecorded(const Walks& walks, std::vector<ReplayRequest>& requests,
                                   Cell& cell) {
-  const std::vector<Strategy> missing = unrecorded(walks, requests, cell.ranked);
-  const Strategy first = cell.ranked.front().strategy;
+  std::vector<Strategy> missing;
+  for (const Choice& choice : cell.ranked) {
+    std::vector<ReplayRequest> with = with_walks_of(walks, choice.strategy, requests);
+    if (with.empty()) {
+      missing.push_back(choice.strategy);
+    } else {
+      requests = std::move(with);
+    }
+  }
   const auto is_missing = [&](const Choice& choice) {
-    return !(choice.strategy == first) &&
-           std::find(missing.begin(), missing.end(), choice.strategy) != missing.end();
+    return std::find(missing.begin(), missing.end(), choice.strategy) != missing.end();
   };
   std::erase_if(cell.with_plain, is_missing);
   return static_cast<std::int64_t>(std::erase_if(cell.ranked, is_missing));
-}
-
-bool all_recorded(const Walks& walks, const ReplayRequest& request,
-                  const std::vector<Choice>& choices) {
-  return std::all_of(choices.begin(), choices.end(), [&](const Choice& choice) {
-    return !walks.of(request, choice.strategy).empty();
-  });
 }
 
 // Tokens that every policy generates: what all walks of the request reach.
@@ -89,8 +101,8 @@ Played play(const Walks& walks, const ReplayRequest& request, const std::vector<
 class RowSums {
  public:
   RowSums(const Cell& cell, const Walks& walks, const ReplayOptions& options,
-          std::int64_t concurrency)
-      : cell_(cell), walks_(walks), options_(options), concurrency_(concurrency) {}
+          std::int64_t concurrency, const ReplayRow& row)
+      : cell_(cell), walks_(walks), options_(options), concurrency_(concurrency), row_(row) {}
 
   void add(const ReplayRequest& request) {
     const std::int64_t limit = token_limit(walks_, request, cell_.needed(), options_.most_tokens);
@@ -175,37 +187,68 @@ class Player {
 
  private:
   void play_cell(std::int64_t bucket, PrecisionClass precision) {
-    Cell cell = cell_of(table_, bucket, precision);
-    if (const std::string reason = unplayable_because(table_, bucket, precision, cell);
+    const Cell whole = cell_of(table_, bucket, precision);
+    if (const std::string reason = unplayable_because(table_, bucket, precision, whole);
         !reason.empty()) {
       out_.gaps.push_back({bucket, precision, reason});
       return;
     }
     const ContextBucket& range = table_.buckets[static_cast<std::size_t>(bucket)];
-    const std::vector<ReplayRequest> requests = walks_.requests(range.low, range.high);
-    const std::int64_t left_out = leave_out_unrecorded(walks_, requests, cell);
-    const std::vector<Choice> needed = cell.needed();
-    RowSums sums(cell, walks_, options_, table_.concurrency);
-    bool any = false;
-    for (const ReplayRequest& request : requests) {
-      if (all_recorded(walks_, request, needed)) {
-        sums.add(request);
-        any = true;
-      }
-    }
-    if (!any) {
-      const std::vector<Strategy> missing = unrecorded(walks_, requests, needed);
-      out_.gaps.push_back({bucket, precision,
-                           missing.empty() ? "no text has walks of all its tuples"
-                                           : "no walk of " + missing.front().text() +
-                                                 " is recorded at contexts of this bucket"});
+    std::vector<ReplayRequest> requests =
+        with_walks_of(walks_, whole.base->strategy, walks_.requests(range.low, range.high));
+    const std::optional<std::vector<Strategy>> passed_over =
+        ranked_before_playable(table_, bucket, precision, [&](const Strategy& strategy) {
+          return !with_walks_of(walks_, strategy, requests).empty();
+        });
+    if (!passed_over) {
+      out_.gaps.push_back({bucket, precision, unrecorded_because(bucket, precision, whole)});
       return;
     }
-    ReplayRow row = sums.finish();
-    row.bucket = bucket;
-    row.precision = precision;
-    row.not_recorded = left_out;
-    out_.rows.push_back(row);
+    Cell cell = cell_of(table_, bucket, precision, *passed_over);
+    ReplayRow row{.bucket = bucket, .precision = precision, .passed_over = *passed_over};
+    row.not_recorded = leave_out_unrecorded(walks_, requests, cell);
+    add_planned(whole.ranked.front(), cell, row);
+    RowSums sums(cell, walks_, options_, table_.concurrency, row);
+    for (const ReplayRequest& request : requests) {
+      sums.add(request);
+    }
+    out_.rows.push_back(sums.finish());
+  }
+
+  // REQUIRES: a cell that the table allows to play.
+  std::string unrecorded_because(std::int64_t bucket, PrecisionClass precision,
+                                 const Cell& cell) const {
+    const ContextBucket& range = table_.buckets[static_cast<std::size_t>(bucket)];
+    const std::vector<ReplayRequest> all = walks_.requests(range.low, range.high);
+    const std::size_t ranks =
+        whole_cell(table_, bucket, precision, GuardRule::kNextRanked).ranked.size();
+    const std::string where = " is recorded at contexts of this bucket";
+    if (with_walks_of(walks_, cell.base->strategy, all).empty()) {
+      return "no walk of the baseline " + cell.base->strategy.text() + where;
+    }
+    return "no walk of " + cell.ranked.front().strategy.text() +
+           (ranks > 1 ? ", nor of the " + std::to_string(ranks - 1) + " ranked behind it," : "") +
+           where + " along a text that has one of the baseline";
+  }
+
+  void add_planned(const Choice& first, const Cell& cell, ReplayRow& row) const {
+    const Choice& played = cell.ranked.front();
+    for (const PlanEntry* entry : entries_of(table_, row.bucket, row.precision)) {
+      if (entry->evaluation.strategy == played.strategy) {
+        row.rank = entry->rank;
+      }
+    }
+    row.planned_throughput = planned(played);
+    row.planned_first_throughput = planned(first);
+    for (const Choice& choice : cell.ranked) {
+      row.choices.push_back(choice.strategy);
+    }
+  }
+
+  // Of all requests at a time.
+  double planned(const Choice& choice) const {
+    return 1e6 * static_cast<double>(table_.concurrency) * choice.expected_accepted /
+           choice.step_us;
   }
 
   const PlanTable& table_;
@@ -215,6 +258,11 @@ class Player {
 };
 
 }  // namespace
+
+std::int64_t played_by_first(const Replay& replay) {
+  return std::count_if(replay.rows.begin(), replay.rows.end(),
+                       [](const ReplayRow& row) { return row.passed_over.empty(); });
+}
 
 std::string unplayable_because(const PlanTable& table) {
   return table.acceptance_origin == AcceptanceOrigin::kMeasured

@@ -1,9 +1,9 @@
-// Recorded requests played through a planner table: what each cell's first tuple, the same with the
-// runtime guard, the fixed baseline and plain decoding would have given, in tokens a second (table
-// 3 of Sparse Speculative Verification). Acceptance is that of recorded walks, a step's time that
-// of the table; of a table of several requests at a time (PlanTable::concurrency) tokens a second
-// are of all, each step taking as long as the table says of so many and each request yielding what
-// its walk does.
+// Recorded requests played through a planner table: what each cell's best recorded tuple (the
+// first, where walks of it are recorded), the same with the runtime guard, the fixed baseline and
+// plain decoding would have given, in tokens a second (table 3 of Sparse Speculative Verification).
+// Acceptance is that of recorded walks, a step's time that of the table; of a table of several
+// requests at a time (PlanTable::concurrency) tokens a second are of all, each step taking as long
+// as the table says of so many and each request yielding what its walk does.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct ReplayOptions {
   std::int64_t most_tokens = 0;  // of a request; 0: its whole text
 };
 
-// The first tuple, refined by the guard.
+// The best recorded tuple, refined by the guard.
 struct Refined {
   double throughput = 0.0;  // tokens/s
   std::int64_t transitions = 0;
@@ -31,8 +31,13 @@ struct Refined {
 struct ReplayRow {
   std::int64_t bucket = 0;
   PrecisionClass precision = PrecisionClass::kStrict;
+  std::int64_t rank = 1;                  // of the best recorded tuple
+  std::vector<Strategy> choices;          // it, and those recorded that the guard can reach
+  std::vector<Strategy> passed_over;      // ranked before it: nobody recorded a walk of them
+  double planned_throughput = 0.0;        // tokens/s that the table says of it
+  double planned_first_throughput = 0.0;  // and of the cell's first tuple
   std::int64_t requests = 0;
-  std::int64_t not_recorded = 0;  // tuples behind the first that nobody recorded, and none plays
+  std::int64_t not_recorded = 0;  // tuples behind it that nobody recorded, and none plays
   double tokens = 0.0;            // of one policy
   double base = 0.0;              // tokens/s of the table's fixed baseline
   double static_best = 0.0;
@@ -57,6 +62,8 @@ struct Replay {
   double best_p_gain = 0.0;
 };
 
+// Rows whose cell's first tuple was played.
+std::int64_t played_by_first(const Replay& replay);
 // Why no walks can be recorded of the pair that the table counts on, or an empty text.
 std::string unplayable_because(const PlanTable& table);
 Replay replay(const PlanTable& table, const Walks& walks, const ReplayOptions& options);

@@ -15,11 +15,24 @@ const ContextBucket& bucket_of(const PlanTable& table, std::int64_t bucket) {
   return table.buckets[static_cast<std::size_t>(bucket)];
 }
 
+json texts_of(const std::vector<Strategy>& strategies) {
+  json out = json::array();
+  for (const Strategy& strategy : strategies) {
+    out.push_back(strategy.text());
+  }
+  return out;
+}
+
 json json_of(const PlanTable& table, const ReplayRow& row) {
   const ContextBucket& bucket = bucket_of(table, row.bucket);
   return {{"bucket", row.bucket},
           {"context", {bucket.low, bucket.high}},
           {"class", name_of(row.precision)},
+          {"rank", row.rank},
+          {"strategy", row.choices.front().text()},
+          {"passed_over", texts_of(row.passed_over)},
+          {"planned", row.planned_throughput},
+          {"planned_first", row.planned_first_throughput},
           {"requests", row.requests},
           {"not_recorded", row.not_recorded},
           {"tokens", row.tokens},
@@ -41,8 +54,9 @@ std::string column(double throughput, double base) {
 
 std::string line_of(const PlanTable& table, const ReplayRow& row) {
   const std::string context = name_of(bucket_of(table, row.bucket));
-  return formatted("%-12s %-13s %8lld %6.0f %6.0f", context.c_str(), name_of(row.precision),
-                   static_cast<long long>(row.requests), row.no_speculation, row.base) +
+  return formatted("%-12s %-13s %4lld %8lld %6.0f %6.0f", context.c_str(), name_of(row.precision),
+                   static_cast<long long>(row.rank), static_cast<long long>(row.requests),
+                   row.no_speculation, row.base) +
          column(row.static_best, row.base) + column(row.best_r.throughput, row.base) +
          column(row.best_p.throughput, row.base) +
          formatted("  %3lld %3lld%s\n", static_cast<long long>(row.best_r.moved),
@@ -50,6 +64,30 @@ std::string line_of(const PlanTable& table, const ReplayRow& row) {
                    row.not_recorded == 0
                        ? ""
                        : ("  " + std::to_string(row.not_recorded) + " not recorded").c_str());
+}
+
+// How much of the table was played, and where not by a cell's first tuple, by which and why.
+std::string played_text(const PlanTable& table, const Replay& replay) {
+  const std::size_t cells = replay.rows.size() + replay.gaps.size();
+  std::string out =
+      formatted("played %zu of %zu cells, %lld by their first tuple\n", replay.rows.size(), cells,
+                static_cast<long long>(played_by_first(replay)));
+  for (const ReplayRow& row : replay.rows) {
+    const std::size_t passed = row.passed_over.size();
+    if (passed == 0) {
+      continue;
+    }
+    const std::string others = passed > 1 ? formatted(" and %zu more", passed - 1) : std::string();
+    out += std::string(name_of(row.precision)) + " at " + name_of(bucket_of(table, row.bucket)) +
+           formatted(" by rank %lld, ", static_cast<long long>(row.rank)) +
+           row.choices.front().text() +
+           formatted(
+               ", planned at %+.1f %% of the first: passed over, as nobody recorded a walk "
+               "of them there, ",
+               100.0 * (row.planned_throughput / row.planned_first_throughput - 1.0)) +
+           row.passed_over.front().text() + others + "\n";
+  }
+  return out;
 }
 
 // Cells with one reason stand together.
@@ -106,6 +144,9 @@ json replay_json(const PlanTable& table, const Replay& replay) {
               {"model", table.model},
               {"acceptance_pair", table.acceptance_pair},
               {"concurrency", table.concurrency},
+              {"cells", replay.rows.size() + replay.gaps.size()},
+              {"played", replay.rows.size()},
+              {"played_by_first", played_by_first(replay)},
               {"rows", json::array()},
               {"gaps", json::array()},
               {"mean_gain",
@@ -129,17 +170,19 @@ std::string replay_text(const PlanTable& table, const Replay& replay) {
       (table.concurrency > 1 ? " of " + std::to_string(table.concurrency) + " requests at a time"
                              : "") +
       ", gain over the fixed baseline; requests that the guard "
-      "moved\nbest+R: to the next ranked tuple (Sparse Speculative Verification); "
+      "moved\nstatic: the cell's best tuple with recorded walks, of that rank; best+R: refined by "
+      "moves to the next ranked tuple (Sparse Speculative Verification); "
       "best+P: to what promises "
       "most, plain decoding included\n\n" +
-      "context      class         requests  plain   base          static"
+      "context      class         rank requests  plain   base          static"
       "           best+R           best+P    R   P\n";
   for (const ReplayRow& row : replay.rows) {
     out += line_of(table, row);
   }
   out += formatted("\nmean gain over base: static %+.1f %%, best+R %+.1f %%, best+P %+.1f %%\n",
                    100.0 * replay.static_best_gain, 100.0 * replay.best_r_gain,
-                   100.0 * replay.best_p_gain);
+                   100.0 * replay.best_p_gain) +
+         played_text(table, replay);
   if (!table.batched.empty()) {
     out +=
         "played one request at a time: the table's tuples for several are played by --concurrency "

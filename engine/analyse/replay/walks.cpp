@@ -23,7 +23,7 @@ std::int64_t tokens_of(const std::vector<std::int64_t>& yields) {
 }  // namespace
 
 bool can_be_recorded(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kNsa &&
+  return strategy.attention == AttentionMethod::kNsa && !strategy.adapts_length &&
          strategy.sampling.value_or(SamplingAlgorithm::kGreedy) == SamplingAlgorithm::kGreedy;
 }
 

@@ -22,7 +22,8 @@ struct ReplayRequest {
   auto operator<=>(const ReplayRequest&) const = default;
 };
 
-// Whether walks of such a strategy can be recorded: greedy steps of an NSA target.
+// Whether walks of such a strategy can be recorded: greedy steps of an NSA target, of trees that do
+// not change with what was accepted.
 bool can_be_recorded(const Strategy& strategy);
 // What a walk depends on: the tree, the schedule, and of approximate groups the order and size.
 // Exact groups of any size and order accept what single queries accept.

@@ -145,16 +145,72 @@ TEST_CASE("exact groups and orders share a walk, approximate ones and schedules 
 TEST_CASE("a cell without its walks is a gap that names the tuple, other pairs' are not taken") {
   std::vector<PointMeasurement> points = {point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}),
                                           point(kSecond, {3, 3, 3, 3})};
-  points[1].key.model = "another";
+  points[1].key.model = points[2].key.model = "another";
   const Replay replay = engine::replay(table_of_two(), walks_of(points), {});
   CHECK(replay.rows.empty());
   REQUIRE(replay.gaps.size() == 1);
-  CHECK(replay.gaps[0].reason ==
-        std::string("no walk of ") + kFirst + " is recorded at contexts of this bucket");
+  const std::string reason = replay.gaps[0].reason;
+  CHECK(reason.find(std::string("no walk of ") + kFirst) == 0);
+  CHECK(reason.find("the 1 ranked behind it") != std::string::npos);
+  const Replay baseless = engine::replay(table_of_two(), walks_of({point(kFirst, {4})}), {});
+  CHECK(baseless.gaps.at(0).reason == std::string("no walk of the baseline ") + kBase +
+                                          " is recorded at contexts of this bucket");
   PlanTable of_others = table_of_two();
   of_others.entries[0].evaluation = evaluation("resa:b16p0.1f32/ar", 1.0, 10.0);
   const Replay other = engine::replay(of_others, walks_of(points), {});
   CHECK(other.gaps.at(0).reason.find("another target") != std::string::npos);
+}
+
+TEST_CASE("a cell is played by its best recorded tuple, which says what it passed over and why") {
+  const PlanTable table = table_of_two();
+  const Walks walks = walks_of({point(kBase, {5, 5, 2}), point(kSecond, {3, 3, 3, 3})});
+  const Replay replay = engine::replay(table, walks, {});
+  REQUIRE(replay.rows.size() == 1);
+  const ReplayRow& row = replay.rows[0];
+  CHECK(row.rank == 2);
+  CHECK(row.choices == std::vector{Strategy::parse(kSecond)});
+  CHECK(row.passed_over == std::vector{Strategy::parse(kFirst)});
+  CHECK(row.static_best == Approx(12e6 / 120.0));  // four steps of 30 us
+  CHECK(row.planned_throughput == Approx(3e6 / 30.0));
+  CHECK(row.planned_first_throughput == Approx(4e6 / 40.0));
+  CHECK(played_by_first(replay) == 0);
+  const std::string text = replay_text(table, replay);
+  CHECK(text.find("played 1 of 1 cells, 0 by their first tuple\n") != std::string::npos);
+  CHECK(text.find(std::string("Strict at 0-4096 by rank 2, ") + kSecond) != std::string::npos);
+  CHECK(text.find(std::string("nobody recorded a walk of them there, ") + kFirst + "\n") !=
+        std::string::npos);
+  const nlohmann::json json = replay_json(table, replay);
+  CHECK(json.at("played_by_first") == 0);
+  CHECK(json.at("rows").at(0).at("rank") == 2);
+  CHECK(json.at("rows").at(0).at("passed_over") == nlohmann::json({kFirst}));
+  // What is recorded next is what the table would play.
+  CHECK(sweep_of_missing_walks(table, walks, "test", {"code"}).find("d6k8n64") !=
+        std::string::npos);
+}
+
+TEST_CASE("a baseline that ranks behind a class's own tuples is not played in their place") {
+  PlanTable table = table_of_two();
+  const std::string own = "nsa/d5k4n16/bfs/c1/(FR)*";
+  table.classes = {PrecisionClass::kReuseOnly};
+  table.entries = {{.rank = 1, .evaluation = evaluation(own, 4.0, 40.0)},
+                   {.rank = 2, .evaluation = evaluation(kBase, 5.0, 60.0)}};
+  for (PlanEntry& entry : table.entries) {
+    entry.precision = PrecisionClass::kReuseOnly;
+  }
+  CHECK(engine::replay(table, walks_of({point(kBase, {5, 5, 2})}), {}).gaps.size() == 1);
+  const std::vector<PointMeasurement> both = {point(kBase, {5, 5, 2}), point(own, {4, 4, 4})};
+  CHECK(engine::replay(table, walks_of(both), {}).rows.at(0).choices.size() == 2);
+  // As the first it is the class's own choice.
+  std::swap(table.entries[0].rank, table.entries[1].rank);
+  CHECK(engine::replay(table, walks_of({point(kBase, {5, 5, 2})}), {}).rows.at(0).rank == 1);
+}
+
+TEST_CASE("a chain that adapts its length has no walk, the fixed chain's least of all") {
+  const std::string chain = "nsa/d5k1n6/bfs/c1/F*";
+  const Strategy adapted = Strategy::parse(chain + "/gamma=adapt");
+  CHECK_FALSE(can_be_recorded(adapted));
+  const Walks walks = walks_of({point(chain, {3, 3})});
+  CHECK(walks.of(walks.requests(0, 4096).at(0), adapted).empty());
 }
 
 TEST_CASE("a guard goes to none of the tuples that nobody recorded, and the row says so") {
@@ -189,7 +245,7 @@ TEST_CASE("walks of a pair whose hash is known are its own, whatever they are ca
 TEST_CASE("a walk with a step that goes nowhere counts as not recorded") {
   const Walks walks =
       walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 0, 5}), point(kSecond, {3, 3, 3, 3})});
-  CHECK(engine::replay(table_of_two(), walks, {}).rows.empty());
+  CHECK(engine::replay(table_of_two(), walks, {}).rows.at(0).rank == 2);
 }
 
 TEST_CASE("only texts of which all walks are there are played") {
