@@ -328,21 +328,6 @@ std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bu
   return entries;
 }
 
-const PlanEntry* best_entry(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
-  const std::vector<const PlanEntry*> entries = entries_of(table, bucket, {precision});
-  return entries.empty() ? nullptr : entries.front();
-}
-
-const PlanEntry* best_of_its_own(const PlanTable& table, std::int64_t bucket,
-                                 PrecisionClass precision) {
-  for (const PlanEntry* entry : entries_of(table, bucket, {precision})) {
-    if (entry->baseline.empty()) {
-      return entry;
-    }
-  }
-  return nullptr;
-}
-
 bool overlaps(const PlanEntry& a, const PlanEntry& b) {
   const Interval& x = compared_interval(a.evaluation);
   const Interval& y = compared_interval(b.evaluation);

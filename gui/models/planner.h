@@ -112,10 +112,6 @@ class Planner : public QObject {
   QTimer ticks_;                                                    // while there is some
 };
 
-// First of a class, the baselines among its candidates or left out; null if there is none.
-const PlanEntry* best_entry(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
-const PlanEntry* best_of_its_own(const PlanTable& table, std::int64_t bucket,
-                                 PrecisionClass precision);
 // By what the table ranks by; of several classes each baseline once.
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
                                          const std::vector<PrecisionClass>& classes);

@@ -186,18 +186,14 @@ QRect PlanGrid::cellRect(int column, int row) const {
 }
 
 // A row of one class shows what the class adds; a baseline that is ahead of it is named beside.
-PlanGrid::Found PlanGrid::found(const PlanTable& plan, int column, int row) const {
+ClassChoice PlanGrid::found(const PlanTable& plan, int column, int row) const {
   const PlanTable& table = table_at(plan, column);
   const int bucket = place_of(slice_, column).bucket;
-  const std::optional<PrecisionClass> precision = class_of(row);
-  if (!precision) {
-    const std::vector<const PlanEntry*> all = entries_of(table, bucket, compared_classes());
-    return {.entry = all.empty() ? nullptr : all.front()};
+  if (const std::optional<PrecisionClass> precision = class_of(row)) {
+    return class_choice(table, bucket, *precision);
   }
-  const PlanEntry* first = best_entry(table, bucket, *precision);
-  const PlanEntry* own = best_of_its_own(table, bucket, *precision);
-  return own == nullptr ? Found{.entry = first}
-                        : Found{.entry = own, .baseline = first == own ? nullptr : first};
+  const std::vector<const PlanEntry*> all = entries_of(table, bucket, compared_classes());
+  return {.best = all.empty() ? nullptr : all.front()};
 }
 
 QList<QStringList> PlanGrid::savedRows() const {
@@ -294,15 +290,15 @@ void PlanGrid::draw_rows(QPainter& painter) const {
 
 void PlanGrid::draw_cell(QPainter& painter, int column, int row) const {
   const QRect cell = cellRect(column, row);
-  const Found best = found(plan_->chosen, column, row);
+  const ClassChoice best = found(plan_->chosen, column, row);
   const bool is_selected = column == column_ && row == row_;
   painter.setPen(is_selected ? QPen(theme::colors().accent, hasFocus() ? 2.6 : 1.6)
                              : QPen(theme::colors().line, 1.0));
-  painter.setBrush(best.entry == nullptr ? theme::colors().page
-                   : is_selected         ? theme::colors().accent_tint
-                                         : theme::colors().panel);
+  painter.setBrush(best.best == nullptr ? theme::colors().page
+                   : is_selected        ? theme::colors().accent_tint
+                                        : theme::colors().panel);
   painter.drawRoundedRect(QRectF(cell).adjusted(1, 1, -1, -1), 3, 3);
-  if (best.entry != nullptr) {
+  if (best.best != nullptr) {
     draw_entry(painter, cell, column, row, best);
     return;
   }
@@ -314,13 +310,13 @@ void PlanGrid::draw_cell(QPainter& painter, int column, int row) const {
 }
 
 void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int column, int row,
-                          const Found& best) const {
-  const PlanEntry& entry = *best.entry;
+                          const ClassChoice& best) const {
+  const PlanEntry& entry = *best.best;
   const Evaluation& evaluation = entry.evaluation;
   const QFont small = sized(font(), theme::kSmallPixels, false);
-  const Found own = found(plan_->own, column, row);
+  const ClassChoice own = found(plan_->own, column, row);
   const bool is_new =
-      own.entry != nullptr && !(own.entry->evaluation.strategy == evaluation.strategy);
+      own.best != nullptr && !(own.best->evaluation.strategy == evaluation.strategy);
   const QString rate = fixed(evaluation.throughput, 0) + tr(" tokens/s");
   const int room = cell.width() - 2 * kInset - kBetween;
   const QString interval = interval_text(
@@ -340,13 +336,10 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int column, int 
     lines.write(fitting({small_bold, small}, name, cell.width() - 2 * kInset), colors.ink, name);
     lines.write(small, colors.accent, rate, small, colors.quiet_ink, interval);
   }
-  if (best.baseline != nullptr) {
-    lines.write(small, colors.warning,
-                tr("below the %1 baseline, %2 tokens/s")
-                    .arg(QString::fromStdString(best.baseline->baseline),
-                         fixed(best.baseline->evaluation.throughput, 0)));
+  if (best.ahead != nullptr) {
+    lines.write(small, colors.warning, QString::fromStdString(below_text(*best.ahead)));
   } else if (is_new) {
-    lines.write(small, colors.warning, tr("was %1").arg(compact(strategy_of(*own.entry))));
+    lines.write(small, colors.warning, tr("was %1").arg(compact(strategy_of(*own.best))));
   }
   const PlanTable& table = table_at(plan_->chosen, column);
   if (!plan_->chosen.batched.empty()) {
@@ -391,31 +384,31 @@ int PlanGrid::tie_count(int column, int row, const PlanEntry& entry) const {
 QString PlanGrid::help_text(int column, int row) const {
   const PlanTable& table = table_at(plan_->chosen, column);
   const int bucket = place_of(slice_, column).bucket;
-  const Found best = found(plan_->chosen, column, row);
+  const ClassChoice best = found(plan_->chosen, column, row);
   const std::optional<PrecisionClass> precision = class_of(row);
-  if (best.entry != nullptr) {
-    const Found own = found(plan_->own, column, row);
-    const QString even = even_text(table, *best.entry);
+  if (best.best != nullptr) {
+    const ClassChoice own = found(plan_->own, column, row);
+    const QString even = even_text(table, *best.best);
     const QString condition = QString::fromStdString(
         precision ? run_condition(table, bucket, *precision) : std::string());
-    const int ties = tie_count(column, row, *best.entry);
-    const bool is_new = own.entry != nullptr &&
-                        !(own.entry->evaluation.strategy == best.entry->evaluation.strategy);
-    return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
-           ".\n" + fixed(best.entry->evaluation.throughput, 0) +
+    const int ties = tie_count(column, row, *best.best);
+    const bool is_new =
+        own.best != nullptr && !(own.best->evaluation.strategy == best.best->evaluation.strategy);
+    return strategy_of(*best.best) + ": " + text_in_words(best.best->evaluation.strategy.text()) +
+           ".\n" + fixed(best.best->evaluation.throughput, 0) +
            tr(" tokens/s (90 %: %1 – %2): ")
-               .arg(fixed(best.entry->evaluation.throughput_interval.low, 0),
-                    fixed(best.entry->evaluation.throughput_interval.high, 0)) +
-           reason_text(*best.entry) + tr(".\nLoss: %1.").arg(price_text(*best.entry)) +
+               .arg(fixed(best.best->evaluation.throughput_interval.low, 0),
+                    fixed(best.best->evaluation.throughput_interval.high, 0)) +
+           reason_text(*best.best) + tr(".\nLoss: %1.").arg(price_text(*best.best)) +
            (even.isEmpty() ? QString() : "\n" + even + ".") +
-           (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")
-                                           .arg(QString::fromStdString(best.baseline->baseline))
-                                     : QString()) +
+           (best.ahead != nullptr
+                ? "\nIt is " + QString::fromStdString(below_text(*best.ahead)) + "."
+                : QString()) +
            (ties > 0 ? tr("\n%1 more have intervals that overlap its own: which is faster is not "
                           "decided.")
                            .arg(ties)
                      : QString()) +
-           (is_new ? tr("\nAs measured it is %1.").arg(strategy_of(*own.entry)) : QString()) +
+           (is_new ? tr("\nAs measured it is %1.").arg(strategy_of(*own.best)) : QString()) +
            (condition.isEmpty() ? QString() : "\n" + condition);
   }
   return precision ? unavailable_text(table, bucket, *precision) : QString();

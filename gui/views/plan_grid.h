@@ -11,6 +11,7 @@
 #include "gui/models/plan_slice.h"
 #include "gui/models/planner.h"
 #include "gui/views/saved_view.h"
+#include "model/plan/class_choice.h"
 
 namespace versieve::gui {
 
@@ -51,11 +52,6 @@ class PlanGrid : public QWidget, public SavedView {
   bool event(QEvent* event) override;  // tool tips
 
  private:
-  struct Found {
-    const PlanEntry* entry = nullptr;     // of the row's own, if it has any
-    const PlanEntry* baseline = nullptr;  // that is ahead of it
-  };
-
   int row_title() const;  // its width
   int left() const;       // of what is seen
   int tie_count(int column, int row, const PlanEntry& entry) const;
@@ -66,14 +62,14 @@ class PlanGrid : public QWidget, public SavedView {
   int row_count() const { return plan_ ? static_cast<int>(classes_.size()) + 1 : 0; }
   std::optional<PrecisionClass> class_of(int row) const;  // none: the first row
   std::vector<PrecisionClass> compared_classes() const;   // of the first row
-  Found found(const PlanTable& plan, int column, int row) const;
+  ClassChoice found(const PlanTable& plan, int column, int row) const;
   std::pair<int, int> cell_at(const QPoint& place) const;  // -1, -1: none
   QString help_text(int column, int row) const;
   void draw_columns(QPainter& painter) const;
   void draw_rows(QPainter& painter) const;
   void draw_cell(QPainter& painter, int column, int row) const;
   void draw_entry(QPainter& painter, const QRect& cell, int column, int row,
-                  const Found& best) const;
+                  const ClassChoice& best) const;
 
   PlanPtr plan_;
   std::vector<PrecisionClass> classes_;

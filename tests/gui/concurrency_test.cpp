@@ -108,7 +108,7 @@ class ConcurrencyTest : public QObject {
     QCOMPARE(page().grid().place(), (PlanPlace{3, 0}));
     QTest::qWait(20);
     const PlanEntry* first = page().entries().entryAt(0);
-    QCOMPARE(first, best_entry(table.batched[2], 0, PrecisionClass::kStrict));
+    QCOMPARE(first, best_of(table.batched[2], 0, PrecisionClass::kStrict));
     // Of the shown cell: break-even, loss, what a request sees, how many fit.
     const Speculation s = speculation_of(first->evaluation, *plain_of(table.batched[2], 0));
     const PlanEntries& entries = page().entries();
@@ -134,12 +134,12 @@ class ConcurrencyTest : public QObject {
       QTest::keyClick(&page().grid(), Qt::Key_Left);
       QCOMPARE(page().grid().place(), (PlanPlace{level - 1, 1}));
       QCOMPARE(page().entries().entryAt(0),
-               best_entry(table_of(table, level - 1), 1, PrecisionClass::kStrict));
+               best_of(table_of(table, level - 1), 1, PrecisionClass::kStrict));
     }
     QTest::qWait(20);
     int marked = 0;
     for (const PlanTable* of : by_concurrency(table)) {
-      marked += is_operating_point(table, *of, *best_entry(*of, 1, PrecisionClass::kStrict));
+      marked += is_operating_point(table, *of, *best_of(*of, 1, PrecisionClass::kStrict));
     }
     QCOMPARE(marked, 1);
     QVERIFY(page().grid().savedRows().size() > 4 * 12);
@@ -193,9 +193,8 @@ class ConcurrencyTest : public QObject {
     const PlanPtr held = planner().plan();
     const PlanTable& table = held->chosen;
     QCOMPARE(level_count(table), 4);
-    QVERIFY(
-        best_entry(table.batched[2], 0, PrecisionClass::kStrict)->evaluation.throughput >
-        best_entry(before->chosen.batched[2], 0, PrecisionClass::kStrict)->evaluation.throughput);
+    QVERIFY(best_of(table.batched[2], 0, PrecisionClass::kStrict)->evaluation.throughput >
+            best_of(before->chosen.batched[2], 0, PrecisionClass::kStrict)->evaluation.throughput);
   }
 
   void theFieldIsUndoneAndKeptInASession() {

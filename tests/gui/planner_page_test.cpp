@@ -38,6 +38,7 @@
 #include "gui/pages/validation_page.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/theme.h"
+#include "model/plan/concurrency.h"
 #include "tests/gui/planner_case.h"
 #include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
@@ -94,14 +95,13 @@ class PlannerPageTest : public QObject, private PlannerCase {
     QCOMPARE(page.grid().bucket(), 2);
     QCOMPARE(page.grid().selectedClasses(), std::vector{PrecisionClass::kStrict});
     QCOMPARE(page.entries().rowCount(), 12);
-    const double before =
-        best_entry(own->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput;
+    const double before = best_of(own->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput;
 
     page.bandwidth().setValue(10);  // 1 TB/s
     QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != own && !page.planner().isBusy(), kWaitMs);
     const PlanPtr slower = page.planner().plan();
     QCOMPARE(slower->fit, own->fit);  // not fitted again
-    QVERIFY(best_entry(slower->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput < before);
+    QVERIFY(best_of(slower->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput < before);
     QVERIFY(slower->chosen.scaled);
     QVERIFY(window.grab().save(folder_.filePath("planner.png")));
   }

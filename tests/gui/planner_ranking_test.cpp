@@ -38,6 +38,7 @@
 #include "gui/pages/validation_page.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/theme.h"
+#include "model/plan/concurrency.h"
 #include "tests/gui/planner_case.h"
 #include "tests/gui/test_main.h"
 #include "tests/gui/ui_watch.h"
@@ -69,7 +70,7 @@ class PlannerRankingTest : public QObject, private PlannerCase {
         for (const PrecisionClass precision : chosen.classes) {
           const bool has_points = path == systems_ ? precision != PrecisionClass::kApproxSampling
                                                    : precision < PrecisionClass::kSparseRectified;
-          QCOMPARE(best_entry(chosen, bucket, precision) != nullptr, has_points);
+          QCOMPARE(best_of(chosen, bucket, precision) != nullptr, has_points);
           QCOMPARE(unavailable_text(chosen, bucket, precision).isEmpty(), has_points);
         }
       }
@@ -89,6 +90,7 @@ class PlannerRankingTest : public QObject, private PlannerCase {
             std::tuple{"nsa/ar", 10.0, "autoregressive"}}) {
         PlanEntry& entry = table.entries.emplace_back();
         entry.precision = precision;
+        entry.rank = throughput == 10.0 ? 3 : ((throughput == 30.0) == strict ? 2 : 1);
         entry.baseline = baseline;
         entry.evaluation.strategy = Strategy::parse(text);
         entry.evaluation.throughput = throughput;
@@ -100,9 +102,10 @@ class PlannerRankingTest : public QObject, private PlannerCase {
     }
     QCOMPARE(texts, QStringList({"nsa/d6k6n32/bfs/c1/F*", "nsa/d8k8n128/bfs/c1/F*",
                                  "resa:b16p0.1f0/ar", "nsa/ar"}));
-    QCOMPARE(best_entry(table, 0, PrecisionClass::kSparse)->baseline, std::string("fixed"));
-    QCOMPARE(best_of_its_own(table, 0, PrecisionClass::kSparse)->evaluation.throughput, 20.0);
-    QVERIFY(best_entry(table, 0, PrecisionClass::kReuseOnly) == nullptr);
+    const ClassChoice sparse = class_choice(table, 0, PrecisionClass::kSparse);
+    QCOMPARE(sparse.best->evaluation.throughput, 20.0);
+    QCOMPARE(sparse.ahead->baseline, std::string("fixed"));
+    QVERIFY(best_of(table, 0, PrecisionClass::kReuseOnly) == nullptr);
   }
 
   void theRankingOfAllShownClassesIsOneList() {
@@ -359,7 +362,7 @@ class PlannerRankingTest : public QObject, private PlannerCase {
 
   void aStepIsLookedIntoLaunchByLaunchOnTheMachineOfTheKnobs() {
     const PlanPtr own = window_->plannerPage().planner().plan();
-    const PlanEntry& first = *best_entry(own->chosen, 1, PrecisionClass::kStrict);
+    const PlanEntry& first = *best_of(own->chosen, 1, PrecisionClass::kStrict);
     const QString html = launches_html(*own, first);
     QVERIFY(html.contains("at context 6144, as predicted"));
     QVERIFY(html.contains("linear, matrices"));

@@ -4,6 +4,7 @@
 #include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/class_choice.h"
 #include "model/plan/concurrency.h"
 #include "model/words/normal_law.h"
 
@@ -76,6 +77,9 @@ std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
   for (const PlanTable* of : by_concurrency(t)) {
     if (const PlanEntry* best = best_of(*of, bucket, precision)) {
       out += best_line(*of, *best);
+    }
+    if (const ClassChoice choice = class_choice(*of, bucket, precision); choice.ahead != nullptr) {
+      out += "                  " + own_text(choice) + "\n";
     }
     out += limits_text(*of, bucket, precision);
   }

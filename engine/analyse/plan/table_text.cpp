@@ -1,6 +1,7 @@
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/class_choice.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/guarded_plan.h"
 #include "model/plan/loss_limit.h"
@@ -33,10 +34,14 @@ std::string entry_line(const PlanEntry& e) {
 std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass precision,
                       std::int64_t ranks) {
   std::string out = name_of(bucket_of(t, bucket)) + " tokens, " + name_of(precision) + "\n";
-  for (const PlanEntry& e : t.entries) {
-    if (e.bucket == bucket && e.precision == precision && e.rank <= ranks) {
-      out += entry_line(e);
+  const ClassChoice choice = class_choice(t, bucket, precision);
+  for (const PlanEntry* e : entries_of(t, bucket, precision)) {
+    if (e->rank <= ranks || e == choice.best) {
+      out += entry_line(*e);
     }
+  }
+  if (choice.ahead != nullptr) {
+    out += "      " + own_text(choice) + "\n";
   }
   for (const UnavailableCell& u : t.unavailable) {
     if (u.bucket == bucket && u.precision == precision) {
