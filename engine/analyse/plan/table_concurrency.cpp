@@ -1,6 +1,7 @@
 // A planner table's numbers of requests at a time, for people.
 #include <cmath>
 
+#include "engine/analyse/plan/entry_aims.h"
 #include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
@@ -12,17 +13,15 @@ namespace versieve::engine {
 namespace {
 
 std::string aims_text(const PlanTable& t, const PlanEntry& e) {
+  const EntryAims aims = aims_of(t, e);
   std::string out;
-  if (t.aims.prompts) {
-    const FirstToken first = first_token(*t.aims.prompts, e.evaluation, t.concurrency,
-                                         t.buckets[static_cast<std::size_t>(e.bucket)].high);
-    out += formatted("  first token in %.0f ms [%.0f, %.0f]", first.ms, first.interval.low,
-                     first.interval.high);
+  if (aims.first) {
+    out += formatted("  first token in %.0f ms [%.0f, %.0f]", aims.first->ms,
+                     aims.first->interval.low, aims.first->interval.high);
   }
-  if (t.energy.sampled()) {
-    const EnergyYield energy = energy_yield(t.energy, e.evaluation, t.concurrency);
-    out += formatted("  %.1f tokens/J [%.1f, %.1f]", energy.tokens_per_joule, energy.interval.low,
-                     energy.interval.high);
+  if (aims.energy) {
+    out += formatted("  %.1f tokens/J [%.1f, %.1f]", aims.energy->tokens_per_joule,
+                     aims.energy->interval.low, aims.energy->interval.high);
   }
   return out;
 }

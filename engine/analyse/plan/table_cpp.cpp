@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/analyse/plan/entry_aims.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
 #include "model/plan/concurrency.h"
@@ -121,6 +122,9 @@ std::string row(const PlanTable& t, const PlanEntry& e, const std::string& condi
          {s.break_even, s.break_even_interval.low, s.break_even_interval.high, s.loses}) {
       out += ", " + (plain ? exact_decimal(number) : std::string("kUnmeasured"));
     }
+    for (const std::optional<double>& number : aims_of(t, e).numbers()) {
+      out += ", " + (number ? exact_decimal(*number) : std::string("kUnmeasured"));
+    }
   }
   return out + "},\n";
 }
@@ -198,6 +202,13 @@ constexpr const char* kBreakEven =
   double break_even_low;
   double break_even_high;
   double loses;  // probability that plain decoding yields more
+  double ttft_ms;  // of a prompt of context_high; kUnmeasured without measured prompts
+  double ttft_ms_low;
+  double ttft_ms_high;
+  double tokens_per_joule;  // of all requests; kUnmeasured where power was not sampled
+  double tokens_per_joule_low;
+  double tokens_per_joule_high;
+  double watts;
 )";
 
 constexpr const char* kRequestsLookup =
@@ -242,9 +253,11 @@ std::string constants(const PlanTable& t) {
   };
   return count("kSchema", schema_of(t)) + text("kHardware", t.hardware) + text("kModel", t.model) +
          text("kAcceptance", acceptance_text(t)) + text("kEvidence", sources_text(t)) +
-         text("kBonusToken", kBonusToken) + real("kGuardAlpha", g.alpha) +
-         real("kGuardDropRatio", g.drop_ratio) + count("kGuardWarmup", g.warmup) +
-         count("kGuardHysteresis", g.hysteresis) + count("kGuardMaxTransitions", g.max_transitions);
+         text("kBonusToken", kBonusToken) +
+         (has_concurrency(t) ? text("kObjective", name_of(t.aims.objective)) : std::string()) +
+         real("kGuardAlpha", g.alpha) + real("kGuardDropRatio", g.drop_ratio) +
+         count("kGuardWarmup", g.warmup) + count("kGuardHysteresis", g.hysteresis) +
+         count("kGuardMaxTransitions", g.max_transitions);
 }
 
 std::vector<std::string> entry_rows(const PlanTable& t,

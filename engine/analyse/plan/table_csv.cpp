@@ -1,6 +1,7 @@
 // The planner table as CSV: a header, then one line an entry (RFC 4180, lines end in a line feed),
 // which spreadsheets and data-frame libraries read without an option. Where the numbers come from
 // stands in columns, because no reader skips comments unasked.
+#include "engine/analyse/plan/entry_aims.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
 #include "model/plan/concurrency.h"
@@ -38,7 +39,8 @@ constexpr const char* kHeader =
 // Where the table has several numbers of requests at a time.
 constexpr const char* kConcurrencyHeader =
     ",concurrency,request_throughput,inter_token_ms,inter_token_ms_low,inter_token_ms_high,"
-    "break_even,break_even_low,break_even_high,loses";
+    "break_even,break_even_low,break_even_high,loses,objective,ttft_ms,ttft_ms_low,ttft_ms_high,"
+    "tokens_per_joule,tokens_per_joule_low,tokens_per_joule_high,watts";
 
 // "hops: 50 questions, right -2.0 % [-6.1, 2.2]; recall: …"
 std::string tasks_text(const LossPrice& price) {
@@ -80,6 +82,10 @@ std::string concurrency_fields(const PlanTable& t, const PlanEntry& e) {
   for (const double number :
        {s.break_even, s.break_even_interval.low, s.break_even_interval.high, s.loses}) {
     out += "," + (plain ? exact_decimal(number) : std::string());
+  }
+  out += std::string(",") + name_of(t.aims.objective);
+  for (const std::optional<double>& number : aims_of(t, e).numbers()) {
+    out += "," + (number ? exact_decimal(*number) : std::string());
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/analyse/fit/energy_json.h"
+#include "engine/analyse/plan/entry_aims.h"
 #include "engine/analyse/plan/price_json.h"
 #include "engine/analyse/plan/table_file.h"
 #include "model/plan/concurrency.h"
@@ -82,17 +83,15 @@ void add_concurrency(const PlanTable& t, const PlanEntry& e, ordered_json& out) 
     out["break_even_interval"] = json_of(s.break_even_interval);
     out["loses"] = s.loses;
   }
-  if (t.aims.prompts) {
-    const std::int64_t tokens = t.buckets[static_cast<std::size_t>(e.bucket)].high;
-    const FirstToken first = first_token(*t.aims.prompts, v, t.concurrency, tokens);
-    out["ttft_ms"] = first.ms;
-    out["ttft_ms_interval"] = json_of(first.interval);
+  const EntryAims aims = aims_of(t, e);
+  if (aims.first) {
+    out["ttft_ms"] = aims.first->ms;
+    out["ttft_ms_interval"] = json_of(aims.first->interval);
   }
-  if (t.energy.sampled()) {
-    const EnergyYield energy = energy_yield(t.energy, v, t.concurrency);
-    out["tokens_per_joule"] = energy.tokens_per_joule;
-    out["tokens_per_joule_interval"] = json_of(energy.interval);
-    out["watts"] = energy.watts;
+  if (aims.energy) {
+    out["tokens_per_joule"] = aims.energy->tokens_per_joule;
+    out["tokens_per_joule_interval"] = json_of(aims.energy->interval);
+    out["watts"] = aims.energy->watts;
   }
 }
 

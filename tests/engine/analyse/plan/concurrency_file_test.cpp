@@ -10,6 +10,7 @@
 
 #include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/table_file.h"
+#include "engine/io/formatted.h"
 #include "model/plan/concurrency.h"
 #include "model/words/error.h"
 #include "tests/support/paths.h"
@@ -131,8 +132,12 @@ TEST_CASE("CSV has a line an entry of every number of requests, one request's as
     entries += of->entries.size();
   }
   CHECK(lines.size() == entries + 1);
-  const std::string last = ",break_even_low,break_even_high,loses";
+  const std::string last =
+      ",break_even_low,break_even_high,loses,objective,ttft_ms,ttft_ms_low,ttft_ms_high,"
+      "tokens_per_joule,tokens_per_joule_low,tokens_per_joule_high,watts";
   CHECK(lines[0].substr(lines[0].size() - last.size()) == last);
+  const std::string unknown = ",tokens,,,,,,,";  // no prompts, no sampled power
+  CHECK(lines[1].substr(lines[1].size() - unknown.size()) == unknown);
   const std::vector<std::string> one = lines_of(plan_table_csv(made({1})));
   CHECK(one[0].find("concurrency") == std::string::npos);
   REQUIRE(lines[0].find(one[0]) == 0);
@@ -255,7 +260,8 @@ TEST_CASE("prompts that may be of an older engine than the database's points are
         std::string::npos);
 }
 
-TEST_CASE("a table's bounds, objective, prompts and energy go through its file") {
+// Planned for the most tokens a joule within bounds, of 1 and 8 requests.
+PlanTable table_with_aims() {
   FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
   fit.energy = {.points = 12,
                 .watts = 200.0,
@@ -276,8 +282,50 @@ TEST_CASE("a table's bounds, objective, prompts and energy go through its file")
                                                 "measured_utc": "2026-11-20T10:00:00Z",)"))};
   date_against(RunRecord{.started_utc = "2026-11-28T01:02:03Z", .revision = "abc1234"},
                *options.aims.prompts);
-  const std::string text =
-      plan_table_json(plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-8b"), options));
+  return plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-8b"), options);
+}
+
+TEST_CASE("CSV and the C++ header carry the first token's time and the energy that JSON carries") {
+  const PlanTable made = table_with_aims();
+  const PlanTable& eight = made.batched.at(0);
+  const PlanEntry* best = best_of(eight, 0, PrecisionClass::kStrict);
+  REQUIRE(best != nullptr);
+  const EnergyYield energy = energy_yield(eight.energy, best->evaluation, 8);
+  const FirstToken first = first_token(*eight.aims.prompts, best->evaluation, 8, 4096);
+  std::string expected = ",energy";
+  for (const double number :
+       {first.ms, first.interval.low, first.interval.high, energy.tokens_per_joule,
+        energy.interval.low, energy.interval.high, energy.watts}) {
+    expected += "," + exact_decimal(number);
+  }
+  const std::vector<std::string> lines = lines_of(plan_table_csv(made));
+  CHECK(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+          return line.size() > expected.size() &&
+                 line.substr(line.size() - expected.size()) == expected;
+        }) == 1);
+
+  const test::TempFolder folder;
+  std::ofstream(folder / "plan.h") << plan_table_cpp(made, "aims");
+  std::ofstream(folder / "no_aims.h") << plan_table_cpp(table(), "no_aims");
+  std::ofstream(folder / "user.cpp")
+      << "#include \"plan.h\"\n#include \"no_aims.h\"\n#include <string_view>\n"
+         "namespace aims = versieve_plan::aims;\n"
+         "static_assert(std::string_view(aims::kObjective) == \"energy\");\n"
+         "constexpr const aims::Entry* eight = aims::find_for(100, \"Strict\", 8);\n"
+         "static_assert(eight->tokens_per_joule == "
+      << exact_decimal(energy.tokens_per_joule)
+      << " && eight->watts == " << exact_decimal(energy.watts)
+      << " && eight->ttft_ms_high == " << exact_decimal(first.interval.high)
+      << ");\n"
+         "constexpr double none = versieve_plan::no_aims::kEntries[0].tokens_per_joule;\n"
+         "static_assert(none != none);\n";
+  const std::string line = "cd " + folder.path().string() + " && " + VERSIEVE_CXX +
+                           " -std=c++17 -Wall -Wextra -Wpedantic -Werror -c user.cpp";
+  CHECK(std::system(line.c_str()) == 0);
+}
+
+TEST_CASE("a table's bounds, objective, prompts and energy go through its file") {
+  const std::string text = plan_table_json(table_with_aims());
   const PlanTable again = read_back(text);
   CHECK(plan_table_json(again) == text);
   CHECK(again.aims.objective == Objective::kEnergy);
