@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "db/identity.h"
 #include "model/words/error.h"
@@ -129,6 +129,16 @@ void run_steps(Database& database, std::span<const SchemaStep> steps) {
   transaction.commit();
 }
 
+// As much of the header as there is.
+std::string begin_of(const std::string& path) {
+  std::string begin;
+  read_bytes(path, [&](std::string_view piece) {
+    begin = piece.substr(0, kHeaderBytes);
+    return false;
+  });
+  return begin;
+}
+
 }  // namespace
 
 int schema_version() {
@@ -139,6 +149,12 @@ int min_reader_version() {
   return 1;
 }
 
+bool is_database(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), R_OK) == 0 &&
+         begin_of(path).starts_with(std::string_view(kMagic, sizeof kMagic));
+}
+
 bool has_unfinished_writes(const std::string& path) {
   return exists_nonempty(path + "-wal") || exists_nonempty(path + "-journal");
 }
@@ -147,13 +163,13 @@ void check_header(const std::string& path) {
   if (has_unfinished_writes(path)) {
     return;
   }
-  Header header{};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  if (::access(path.c_str(), R_OK) != 0) {
     throw Error(ExitCode::kBadInput, path + " cannot be read: " + std::strerror(errno));
   }
-  file.read(reinterpret_cast<char*>(header.data()), kHeaderBytes);
-  if (file.gcount() != kHeaderBytes || std::memcmp(header.data(), kMagic, sizeof kMagic) != 0) {
+  const std::string begin = begin_of(path);
+  Header header{};
+  std::copy(begin.begin(), begin.end(), header.begin());
+  if (begin.size() != kHeaderBytes || std::memcmp(header.data(), kMagic, sizeof kMagic) != 0) {
     throw Error(ExitCode::kBadInput, path + " is not a Versieve database: it is not a SQLite file");
   }
   if (big_endian(header, kApplicationIdAt, 4) != kApplicationId) {

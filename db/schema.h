@@ -26,8 +26,11 @@ int min_reader_version();
 // Beside the file lies what a writer has committed and not yet moved into it, or has to undo.
 bool has_unfinished_writes(const std::string& path);
 
-// Looks at the first bytes only, without SQLite: throws if the file cannot be a whole Versieve
-// database. A file with unfinished writes of a killed process beside it is left to SQLite.
+// By the words that SQLite's files begin with. False of what is no file or cannot be read.
+bool is_database(const std::string& path);
+
+// Looks at the first bytes only, without opening a database: throws if the file cannot be a whole
+// Versieve database. A file with unfinished writes of a killed process beside it is left to SQLite.
 void check_header(const std::string& path);
 
 // Throws if the open file is foreign or too new to be read by this program.

@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
@@ -88,6 +89,24 @@ Database::Database(const std::string& path, Access access) : path_(path) {
     throw error;
   }
   sqlite3_extended_result_codes(handle_, 1);
+}
+
+void read_bytes(const std::string& path, const std::function<bool(std::string_view)>& take) {
+  constexpr sqlite3_int64 kPiece = 1 << 20;
+  const Database database(path, Access::kRead);
+  sqlite3_file* file = nullptr;
+  database.check(sqlite3_file_control(database.handle(), "main", SQLITE_FCNTL_FILE_POINTER, &file));
+  sqlite3_int64 size = 0;
+  database.check(file->pMethods->xFileSize(file, &size));
+  std::string piece;
+  for (sqlite3_int64 begin = 0; begin < size; begin += kPiece) {
+    piece.resize(static_cast<std::size_t>(std::min(kPiece, size - begin)));
+    database.check(
+        file->pMethods->xRead(file, piece.data(), static_cast<int>(piece.size()), begin));
+    if (!take(piece)) {
+      return;
+    }
+  }
 }
 
 Database::~Database() {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -47,6 +49,12 @@ class Database {
   std::string path_;
   sqlite3* handle_ = nullptr;
 };
+
+// The bytes of a file that this process may have open as a database, in pieces until `take` says
+// that it has enough (false). Read through SQLite, for any regular file: whoever closes a
+// descriptor of his own drops all locks of the process on that file (sqlite.org/howtocorrupt.html,
+// part 2.2).
+void read_bytes(const std::string& path, const std::function<bool(std::string_view)>& take);
 
 // A prepared statement, to be bound from left to right, run, and used again:
 //   insert.bind(run_id).bind(name).run();

@@ -1,11 +1,11 @@
 // versieve compare: databases matched by tuple, or planner tables cell by cell; the first is what
 // the others are held against.
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "db/compared.h"
+#include "db/schema.h"
 #include "engine/analyse/compare/point_comparison.h"
 #include "engine/analyse/compare/table_comparison.h"
 #include "engine/analyse/plan/table_file.h"
@@ -23,14 +23,6 @@ struct Options {
   std::int64_t rows = kRowsPrinted;
   bool fail_if_worse = false;
 };
-
-bool is_database(const std::string& path) {
-  constexpr std::string_view kMagic = "SQLite format 3";
-  std::string first(kMagic.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(first.data(), static_cast<std::streamsize>(first.size()));
-  return file.good() && first == kMagic;
-}
 
 std::string device_for(const Options& options, std::size_t file) {
   if (options.devices.empty()) {
@@ -106,11 +98,11 @@ Answer run_compare(const Options& options) {
   }
   std::size_t databases = 0;
   for (const std::string& path : options.files) {
-    databases += is_database(path) ? 1 : 0;
+    databases += db::is_database(path) ? 1 : 0;
   }
   if (databases != 0 && databases != options.files.size()) {
     for (const std::string& path : options.files) {
-      if (!is_database(path)) {
+      if (!db::is_database(path)) {
         engine::read_plan_table(path);  // a file that is neither is said by its name
       }
     }

@@ -1,8 +1,6 @@
 #include "engine/cli/evidence.h"
 
-#include <fstream>
-#include <string_view>
-
+#include "db/schema.h"
 #include "db/store.h"
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/fit/stored_fit.h"
@@ -13,20 +11,11 @@
 namespace versieve::cli {
 namespace {
 
-// By the words that SQLite's files begin with.
-bool is_database(const std::string& path) {
-  constexpr std::string_view kBegin = "SQLite format 3";
-  std::string begin(kBegin.size(), '\0');
-  std::ifstream(path, std::ios::binary)
-      .read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  return begin == kBegin;
-}
-
 FittedModel read_prior(const std::string& path) {
-  return is_database(path) ? fit_evidence(read_evidence(path, "", ""), "",
-                                          {.holdout = 0.0, .leave_out_regimes = false})
-                                 .model
-                           : engine::read_fit(path);
+  return db::is_database(path) ? fit_evidence(read_evidence(path, "", ""), "",
+                                              {.holdout = 0.0, .leave_out_regimes = false})
+                                     .model
+                               : engine::read_fit(path);
 }
 
 HardwareSpec machine_of(const std::string& device, const std::string& hardware) {
@@ -126,7 +115,7 @@ db::Evidence read_evidence(const std::string& database, const std::string& devic
 }
 
 void check_prior(const std::string& prior) {
-  if (is_database(prior)) {
+  if (db::is_database(prior)) {
     db::Store::open(prior, db::OpenMode::kReadOnly);
   } else {
     engine::read_fit(prior);

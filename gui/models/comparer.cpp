@@ -1,24 +1,18 @@
 #include "gui/models/comparer.h"
 
-#include <QFile>
-
 #include "db/compared.h"
+#include "db/schema.h"
 #include "engine/analyse/plan/table_file.h"
 #include "gui/models/command_words.h"
 
 namespace versieve::gui {
 namespace {
 
-bool is_database(const QString& path) {
-  QFile file(path);
-  return file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
-}
-
 ComparedFilesPtr compare(const QStringList& paths, engine::ComparedFigure figure,
                          std::optional<double> noise) {
   std::shared_ptr<ComparedFiles> result = std::make_shared<ComparedFiles>();
   result->paths = paths;
-  result->are_tables = !is_database(paths.first());
+  result->are_tables = !db::is_database(paths.first().toStdString());
   for (const QString& path : paths) {
     if (result->are_tables) {
       result->tables.push_back(engine::read_plan_table(path.toStdString()));
@@ -47,7 +41,8 @@ void Comparer::add(const QString& path) {
   if (paths_.contains(path)) {
     return;
   }
-  if (!paths_.isEmpty() && is_database(path) != is_database(paths_.first())) {
+  if (!paths_.isEmpty() &&
+      db::is_database(path.toStdString()) != db::is_database(paths_.first().toStdString())) {
     paths_.clear();
   }
   setPaths(paths_ + QStringList{path});

@@ -1,18 +1,24 @@
 #include "gui/models/provenance.h"
 
 #include <QCryptographicHash>
-#include <QFile>
 #include <QFileInfo>
 #include <QObject>
 #include <algorithm>
+
+#include "db/sqlite.h"
+#include "model/words/error.h"
 
 namespace versieve::gui {
 namespace {
 
 QString hash_of(const QString& path) {
-  QFile file(path);
   QCryptographicHash hash(QCryptographicHash::Sha256);
-  if (!file.open(QIODevice::ReadOnly) || !hash.addData(&file)) {
+  try {
+    db::read_bytes(path.toStdString(), [&hash](std::string_view piece) {
+      hash.addData(QByteArrayView(piece.data(), static_cast<qsizetype>(piece.size())));
+      return true;
+    });
+  } catch (const Error&) {
     return QObject::tr("not there any more");
   }
   return "sha256 " + QString::fromLatin1(hash.result().toHex());

@@ -80,7 +80,7 @@ QSize GainMarks::sizeHint(const QStyleOptionViewItem& option, const QModelIndex&
 
 QString gain_legend() {
   return QString(
-             "<span style='color:%1'>●</span> best recorded tuple &nbsp; "
+             "<span style='color:%1'>●</span> best tuple &nbsp; "
              "<span style='color:%2'>◯</span> with the guard to the next ranked &nbsp; "
              "<span style='color:%3'>◆</span> with the guard by promise &nbsp; "
              "│ fixed baseline")

@@ -6,12 +6,15 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <random>
 
 #include "db/open.h"
+#include "db/schema.h"
 #include "db/store.h"
 #include "tests/db/files.h"
 #include "tests/db/sample_points.h"
+#include "tests/support/file_locks.h"
 
 using namespace versieve;
 using namespace versieve::db;
@@ -158,6 +161,39 @@ TEST_CASE("a reader sees committed points while a writer goes on") {
     writer.add_point(run_id, sample_point(number));
     CHECK(reader.points({}).size() == static_cast<std::size_t>(number) + 1);
   }
+}
+
+// A document that is looked at again while a job of the same program adds points to it.
+TEST_CASE("looking at a file drops none of the locks that this process has on it") {
+  const TempFolder folder;
+  const std::string path = (folder / "m.db").string();
+  Store writer = Store::open(path, OpenMode::kCreateOrOpen);
+  writer.begin_run(sample_run("run"));
+  REQUIRE(is_locked_by_this_process(path));
+  CHECK(is_database(path));
+  check_header(path);
+  Store::open(path, OpenMode::kReadOnly).points({});
+  std::size_t bytes = 0;
+  read_bytes(path, [&](std::string_view piece) {
+    bytes += piece.size();
+    return true;
+  });
+  CHECK(bytes == std::filesystem::file_size(path));
+  CHECK(is_locked_by_this_process(path));
+}
+
+TEST_CASE("a database is told by its first bytes, whatever else lies there") {
+  const TempFolder folder;
+  const std::string path = (folder / "file").string();
+  CHECK_FALSE(is_database(path));
+  CHECK_FALSE(is_database(folder.path().string()));
+  for (const char* text : {"", "{}", "SQLite format", "SQLite format 3 in a text of its own"}) {
+    CAPTURE(text);
+    write_bytes(path, text);
+    CHECK_FALSE(is_database(path));
+  }
+  write_bytes(path, std::string("SQLite format 3\0 and no more", 28));
+  CHECK(is_database(path));
 }
 
 TEST_CASE("a full disk is one sentence with exit code 4 and loses nothing stored before") {
