@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "engine/io/atomic_file.h"
+
 namespace versieve::cli {
 namespace {
 
@@ -40,7 +42,22 @@ std::string empty_text(const std::string& text) {
   return text.empty() ? "is empty: name something, or leave it out" : "";
 }
 
+bool is_output(const CLI::Option& option) {
+  return option.get_type_name().starts_with("FILE");
+}
+
 }  // namespace
+
+std::vector<std::string> outputs_on_standard_output(const CLI::App& command) {
+  std::vector<std::string> found;
+  for (const CLI::Option* option : command.get_options()) {
+    if (is_output(*option) && option->count() > 0 &&
+        engine::is_standard_output(option->results().front())) {
+      found.push_back(option->results().front());
+    }
+  }
+  return found;
+}
 
 void check_texts(CLI::App& options) {
   for (CLI::Option* option : options.get_options([](CLI::Option*) { return true; })) {
@@ -51,7 +68,7 @@ void check_texts(CLI::App& options) {
       option->check(wrong_integer<std::uint64_t>, "");
     } else if (type.starts_with("FLOAT")) {
       option->check(wrong_number, "");
-    } else if (type.starts_with("TEXT")) {
+    } else if (type.starts_with("TEXT") || is_output(*option)) {
       option->check(empty_text, "");
     }
   }

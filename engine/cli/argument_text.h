@@ -4,8 +4,20 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace versieve::cli {
+
+// An option that names a file to write.
+template <class Path>
+CLI::Option* add_output(CLI::App& command, const std::string& name, Path& path,
+                        const std::string& help) {
+  return command.add_option(name, path, help)->type_name("FILE");
+}
+
+// Of a command's outputs those that are standard output, as the user named them.
+std::vector<std::string> outputs_on_standard_output(const CLI::App& command);
 
 // Adds the rules to every option of the command that takes a number or a text.
 void check_texts(CLI::App& options);

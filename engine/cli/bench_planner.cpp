@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "engine/analyse/plan/table_file.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
@@ -83,8 +84,8 @@ void declare_planner(CLI::App& app, PlannerOptions& options) {
   app.add_option("--temperature", bench.temperature, "planner, batch: 0, the default, is greedy");
   app.add_option("--seed", bench.seed, "planner: of sampling at a temperature above 0");
   app.add_option("--dtype", bench.dtype, "planner: f32, bf16 or f64 (cpu)");
-  app.add_option("--list-steps", options.list_steps,
-                 "planner: play nothing, write the steps that the table rests on as a sweep");
+  add_output(app, "--list-steps", options.list_steps,
+             "planner: play nothing, write the steps that the table rests on as a sweep");
 }
 
 Answer bench_planner(const PlannerOptions& options, const std::string& out) {

@@ -20,6 +20,7 @@ struct Answer {
   nlohmann::json json = nlohmann::json::object();
   std::string text;
   ExitCode code = ExitCode::kDone;
+  bool beside_output = false;  // standard output took a file: the text goes to standard error
 };
 
 using Run = std::function<Answer()>;

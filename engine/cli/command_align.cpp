@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
@@ -34,8 +35,8 @@ Run declare_align(CLI::App& app, const CommandContext&) {
       ->required();
   app.add_option("--text", request.texts, "calibration text; may be given more than once")
       ->required();
-  app.add_option("--out", options->out,
-                 "JSON file for the map; generate looks for layer_map.json in the model directory")
+  add_output(app, "--out", options->out,
+             "JSON file for the map; generate looks for layer_map.json in the model directory")
       ->required();
   app.add_option("--stride", request.stride, "every so many positions one is compared");
   app.add_option("--first", request.first, "the first position that may be compared");

@@ -11,6 +11,7 @@
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/plan/plan_bench.h"
 #include "engine/analyse/plan/table_file.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/bench_planner.h"
 #include "engine/cli/bench_takes.h"
 #include "engine/cli/commands.h"
@@ -437,7 +438,7 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
       ->check(CLI::IsMember({"cuda", "cpu", "auto"}));
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--out", options->out, "write the answer to this JSON file");
+  add_output(app, "--out", options->out, "write the answer to this JSON file");
   declare_planner(app, options->planner);
   return [options, &app] {
     check_taken(options->what, given_options(app));

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
@@ -39,7 +40,7 @@ Run declare_calibrate(CLI::App& app, const CommandContext&) {
   app.add_option("--budget", request.budget,
                  "how much the mean loss may rise over all-F, in nats a token")
       ->required();
-  app.add_option("--out", options->out, "JSON file for the schedule and its loss curve")
+  add_output(app, "--out", options->out, "JSON file for the schedule and its loss curve")
       ->required();
   app.add_option("--backend", request.backend, "cpu, cuda or auto");
   app.add_option("--dtype", request.dtype, "f32, bf16 or f64 (cpu)");

@@ -9,6 +9,7 @@
 #include "engine/analyse/serve/planned_schedule.h"
 #include "engine/analyse/serve/serving_deployment.h"
 #include "engine/analyse/serve/serving_file.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/utf8.h"
@@ -204,7 +205,7 @@ Run declare_export(CLI::App& app, const CommandContext&) {
   app.add_option("--format", options->format,
                  "json, csv, cpp, or the settings of a serving engine: sglang, vllm, trtllm")
       ->required();
-  app.add_option("--out", options->out, "file to write; a serving engine's ends in .yaml")
+  add_output(app, "--out", options->out, "file to write; a serving engine's ends in .yaml")
       ->required();
   app.add_option("--class", options->precision,
                  "for a serving engine: the precision class to choose from (Strict)");

@@ -8,6 +8,7 @@
 #include "db/evidence.h"
 #include "engine/analyse/figures/figure.h"
 #include "engine/analyse/plan/table_file.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 
@@ -240,7 +241,7 @@ Run declare_figures(CLI::App& app, const CommandContext&) {
                  "a table written by `versieve plan`, to be played for tables 3 and 4");
   app.add_option("--live", options->live,
                  "what `versieve bench planner --out` wrote, for tables 3 and 4");
-  app.add_option("--csv", options->csv, "also write the cells to this file, a line each");
+  add_output(app, "--csv", options->csv, "also write the cells to this file, a line each");
   return [options] { return run_figures(*options); };
 }
 

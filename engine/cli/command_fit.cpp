@@ -8,6 +8,7 @@
 #include "engine/analyse/fit/carry_over.h"
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/fit/fit_report.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/io/atomic_file.h"
@@ -216,8 +217,8 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
                  "parameters are carried over by measured rates, and the points of --db say what "
                  "they miss there");
   app.add_option("--holdout", options->holdout, "share of the points kept unseen");
-  app.add_option("--out", options->out, "also write the fit to this JSON file, for plan --fit");
-  app.add_option("--report", options->report, "also write the validation as one HTML page");
+  add_output(app, "--out", options->out, "also write the fit to this JSON file, for plan --fit");
+  add_output(app, "--report", options->report, "also write the validation as one HTML page");
   CLI::Option* const predict = app.add_option(
       "--predict", options->predict,
       "answer with the step time of this strategy, at --context, launch by launch; refused outside "

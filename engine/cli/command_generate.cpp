@@ -5,6 +5,7 @@
 
 #include "engine/analyse/plan/table_file.h"
 #include "engine/analyse/serve/planned_batch.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/cli/synthetic_play.h"
@@ -284,7 +285,7 @@ void declare_batch(CLI::App& app, BatchOptions& batch) {
                  "that attends so many at once)");
   app.add_option("--kv-memory", batch.kv_mebibytes,
                  "MiB for keys and values; most of what is free if left out");
-  app.add_option("--out", batch.out, "a new file: each request as a JSON line once it has ended");
+  add_output(app, "--out", batch.out, "a new file: each request as a JSON line once it has ended");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <memory>
 #include <thread>
 
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 #include "engine/measure/door/door.h"
@@ -69,7 +70,7 @@ Run declare_kernel(CLI::App& app, const CommandContext&) {
   app.add_option("--backend", options->backend, "cpu or cuda");
   app.add_option("--dtype", options->dtype, "f64, f32 or bf16; f16 of logits");
   app.add_option("--in", options->in, "safetensors file with the inputs");
-  app.add_option("--out", options->out, "safetensors file for the outputs");
+  add_output(app, "--out", options->out, "safetensors file for the outputs");
   app.add_flag("--judge", options->judge,
                "judge another engine's answers to --in: exact, ties only or wrong, of a sampler "
                "whether its draws fit");

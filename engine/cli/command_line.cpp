@@ -50,6 +50,21 @@ std::string usage_sentence(const std::vector<std::string>& arguments, const std:
   return parsers;
 }
 
+// Whether one of the command's outputs goes where its report would.
+bool takes_standard_output(const CLI::App& options, bool json) {
+  const std::vector<std::string> outputs = outputs_on_standard_output(options);
+  if (outputs.size() > 1) {
+    throw Error(ExitCode::kUsage,
+                "'" + outputs[1] + "' is standard output, which takes one output alone");
+  }
+  if (!outputs.empty() && json) {
+    throw Error(ExitCode::kUsage, "'" + outputs[0] +
+                                      "' is standard output, where --json prints its object: name "
+                                      "another file for the output");
+  }
+  return !outputs.empty();
+}
+
 }  // namespace
 
 bool asks_for_json(int argc, char** argv) {
@@ -78,7 +93,10 @@ Answer answer_of(int argc, char** argv) {
   }
   for (const Declared& command : commands) {
     if (command.options->parsed()) {
-      return command.run();
+      const bool beside_output = takes_standard_output(*command.options, context.json);
+      Answer answer = command.run();
+      answer.beside_output = beside_output;
+      return answer;
     }
   }
   throw Error(ExitCode::kUsage, "a command is needed (versieve --help lists them)");

@@ -14,6 +14,7 @@
 #include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/table_file.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/io/atomic_file.h"
@@ -398,7 +399,7 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
     app.add_option(option.flag, options.get()->systems.*option.given, option.help);
   }
   add_objectives(app, *options);
-  app.add_option("--out", options->out, "write the table to this JSON file");
+  add_output(app, "--out", options->out, "write the table to this JSON file");
   return [options] { return run_plan(*options); };
 }
 

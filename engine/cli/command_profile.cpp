@@ -13,6 +13,7 @@
 #include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/sim/simulate_point.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/machine_file.h"
 #include "engine/cli/measured_selections.h"
@@ -477,8 +478,8 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
       ->check(CLI::Range(1e-3, 86400.0));
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--hardware-out", options->hardware_out,
-                 "after --sweep calibrate: the machine as a hardware file for plan --hardware");
+  add_output(app, "--hardware-out", options->hardware_out,
+             "after --sweep calibrate: the machine as a hardware file for plan --hardware");
   app.add_flag("--resume", options->resume, "leave out the points that the database has");
   return [options] { return run_profile(*options); };
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "db/store.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/cli/progress_text.h"
@@ -138,7 +139,7 @@ Run declare_quality(CLI::App& app, const CommandContext&) {
       "--db", options->database, "store what strategies cost in this database; made if not there");
   app.add_option("--split", options->split, "split of the texts and tasks, as it is stored (test)")
       ->needs(database);
-  app.add_option("--out", options->out, "write the answer to this JSON file");
+  add_output(app, "--out", options->out, "write the answer to this JSON file");
   app.add_option("--backend", request.backend, "cpu, cuda or auto");
   app.add_option("--dtype", request.dtype, "f32, bf16 or f64 (cpu)");
   app.add_option("--threads", request.threads, "CPU threads; all if left out")

@@ -7,6 +7,7 @@
 #include "db/evidence.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/analyse/replay/report.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
 #include "engine/measure/sweep/sweep.h"
@@ -97,8 +98,8 @@ Run declare_replay(CLI::App& app, const CommandContext&) {
                  "(drop_ratio, hysteresis, max_transitions)");
   app.add_flag("--sweep-guard", options->sweeps_guard,
                "also change the guard's constants, one at a time");
-  app.add_option("--record", options->record,
-                 "write the sweep that records the walks which are missing, and play nothing");
+  add_output(app, "--record", options->record,
+             "write the sweep that records the walks which are missing, and play nothing");
   return [options] { return run_replay(*options); };
 }
 

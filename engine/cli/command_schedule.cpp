@@ -5,6 +5,7 @@
 
 #include "engine/analyse/serve/serving_file.h"
 #include "engine/analyse/serve/serving_text.h"
+#include "engine/cli/argument_text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_points.h"
@@ -47,7 +48,7 @@ Run declare_schedule(CLI::App& app, const CommandContext&) {
   app.add_option("--hardware", options->hardware,
                  "machine whose roofline stands in where nothing was timed: a catalogue key or a "
                  "JSON file; the device's own if left out");
-  app.add_option("--out", options->out, "file to write")->required();
+  add_output(app, "--out", options->out, "file to write")->required();
   return [options] { return run_schedule(*options); };
 }
 

@@ -78,7 +78,8 @@ int print_answer(const Answer& answer, bool json) {
   if (json) {
     write_output(line_of(answer.json));
   } else if (!answer.text.empty()) {
-    write_output(answer.text.back() == '\n' ? answer.text : answer.text + "\n");
+    const std::string text = answer.text.back() == '\n' ? answer.text : answer.text + "\n";
+    answer.beside_output ? write_progress(text) : write_output(text);
   }
   return static_cast<int>(answer.code);
 }

@@ -4,7 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "model/words/assert.h"
@@ -40,18 +43,76 @@ bool is_special(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
 }
 
+bool is_one_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 names; -1: none.
+int named_descriptor(fs::path path) {
+  const fs::path own = "/proc/" + std::to_string(::getpid()) + "/fd";
+  std::error_code error;
+  for (int links = 0; links <= kMaxLinks && !error; ++links) {
+    const std::string number = path.filename().string();
+    int descriptor = -1;
+    const auto [end, wrong] =
+        std::from_chars(number.data(), number.data() + number.size(), descriptor);
+    if (wrong == std::errc() && end == number.data() + number.size() &&
+        fs::canonical(path.parent_path(), error) == own) {
+      return ::fcntl(descriptor, F_GETFD) == -1 ? -1 : descriptor;
+    }
+    error.clear();
+    const fs::path link = fs::read_symlink(path, error);
+    path = path.parent_path() / link;  // an absolute link replaces the folder
+  }
+  return -1;
+}
+
+// The open descriptor that writing to `path` means; -1: none.
+int open_already(const fs::path& path) {
+  struct stat one = {}, other = {};
+  if (const int descriptor = named_descriptor(path); descriptor >= 0) {
+    return descriptor;
+  }
+  const bool is_redirected = ::stat(path.c_str(), &one) == 0 &&
+                             ::fstat(STDOUT_FILENO, &other) == 0 && is_one_file(one, other) &&
+                             (S_ISREG(one.st_mode) || S_ISFIFO(one.st_mode));
+  return is_redirected ? STDOUT_FILENO : -1;
+}
+
+bool is_written_directly(const fs::path& path) {
+  return is_special(path) || open_already(path) >= 0;
+}
+
+// The first bytes of a file. One that this process has open is read where it is open: closing
+// another descriptor of it would drop all locks of the process on it, a database's too
+// (sqlite.org/howtocorrupt.html, part 2.2).
+std::string begin_of(const fs::path& path, std::size_t bytes) {
+  struct stat wanted = {}, held = {};
+  if (::stat(path.c_str(), &wanted) != 0 || !S_ISREG(wanted.st_mode)) {
+    return {};
+  }
+  std::string begin(bytes, '\0');
+  ssize_t count = -1;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc/self/fd", ignored)) {
+    const int descriptor = std::atoi(entry.path().filename().c_str());
+    if (count < 0 && ::fstat(descriptor, &held) == 0 && is_one_file(wanted, held)) {
+      count = ::pread(descriptor, begin.data(), bytes, 0);  // fails where it is only written
+    }
+  }
+  if (count < 0) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    count = descriptor < 0 ? -1 : ::read(descriptor, begin.data(), bytes);
+    ::close(descriptor);
+  }
+  begin.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return begin;
+}
+
 // Measurements are not made again by what is written here.
 bool holds_database(const fs::path& path) {
   constexpr std::string_view kMagic = "SQLite format 3";
-  char begin[kMagic.size()] = {};
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return false;
-  }
-  const ssize_t count = ::read(descriptor, begin, sizeof begin);
-  ::close(descriptor);
-  return count == static_cast<ssize_t>(sizeof begin) &&
-         std::string_view(begin, sizeof begin) == kMagic;
+  return begin_of(path, kMagic.size()) == kMagic;
 }
 
 // The database that a file of this name would be a part of ("m.db-wal" of "m.db"); empty: none.
@@ -70,7 +131,7 @@ fs::path database_of(const fs::path& path) {
 // Nothing is left of it: of a path that is to be written, or of an empty one.
 void require_place(const fs::path& path, InPlaceOf other) {
   std::error_code ignored;
-  if (!path.empty() && (!is_special(path) || fs::is_directory(path, ignored))) {
+  if (!path.empty() && (!is_written_directly(path) || fs::is_directory(path, ignored))) {
     AtomicFile(path, other).reserve(kLeastRoom);
   }
 }
@@ -87,28 +148,37 @@ void sync_folder(const fs::path& folder) {
 
 AtomicFile::AtomicFile(const fs::path& path, InPlaceOf other)
     : name_(path.string()), target_(resolved(path)) {
-  if (is_special(path)) {
-    target_ = path;
-    descriptor_ = open_for_writing(path, O_NOCTTY);
-  } else if (other == InPlaceOf::kNoDatabase && holds_database(target_)) {
-    throw Error(ExitCode::kUsage,
-                "'" + name_ + "' is a database: name another file for the output");
-  } else if (const fs::path database = database_of(target_); !database.empty()) {
+  if (const fs::path database = database_of(target_); !database.empty()) {
     throw Error(ExitCode::kUsage, "'" + name_ + "' is a part of the database '" +
                                       database.filename().string() +
                                       "': name another file for the output");
+  }
+  if (other == InPlaceOf::kNoDatabase && !is_special(path) && holds_database(target_)) {
+    throw Error(ExitCode::kUsage,
+                "'" + name_ + "' is a database: name another file for the output");
+  }
+  if (const int open = open_already(path); open >= 0) {
+    target_ = path;
+    descriptor_ = ::fcntl(open, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  } else if (is_special(path)) {
+    target_ = path;
+    descriptor_ = open_for_writing(path, O_NOCTTY);
   } else {
-    const std::string stem = target_.string() + ".partial-" + std::to_string(::getpid()) + "-";
-    for (int i = 0; i < kTries && descriptor_ < 0; ++i) {
-      temporary_ = stem + std::to_string(i);
-      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (descriptor_ < 0 && errno != EEXIST) {
-        break;
-      }
-    }
+    open_beside();
   }
   if (descriptor_ < 0) {
     refuse();
+  }
+}
+
+void AtomicFile::open_beside() {
+  const std::string stem = target_.string() + ".partial-" + std::to_string(::getpid()) + "-";
+  for (int i = 0; i < kTries && descriptor_ < 0; ++i) {
+    temporary_ = stem + std::to_string(i);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) {
+      break;
+    }
   }
 }
 
@@ -166,6 +236,10 @@ void AtomicFile::reserve(std::int64_t bytes) {
   }
 }
 
+bool is_standard_output(const fs::path& path) {
+  return open_already(path) == STDOUT_FILENO;
+}
+
 void require_writable(const fs::path& path) {
   require_place(path, InPlaceOf::kNoDatabase);
 }
@@ -189,7 +263,8 @@ void require_other_files(std::span<const fs::path> in, const fs::path& out) {
 }
 
 void require_two_files(const fs::path& one, const fs::path& other) {
-  if (!one.empty() && !other.empty() && !is_special(one) && resolved(one) == resolved(other)) {
+  if (!one.empty() && !other.empty() && !is_written_directly(one) &&
+      resolved(one) == resolved(other)) {
     throw Error(ExitCode::kUsage,
                 "'" + one.string() + "' is named for two outputs: name another file for one");
   }

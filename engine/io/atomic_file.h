@@ -1,6 +1,6 @@
 // An output file that appears whole or not at all: written under a temporary name beside it,
-// synced, then renamed. A destination that is no regular file (a pipe, a device) is written
-// directly.
+// synced, then renamed. A destination that is no regular file (a pipe, a device) or open already
+// (/dev/stdout, /dev/fd/3) is written directly.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,7 @@ class AtomicFile {
   void reserve(std::int64_t bytes);
 
  private:
+  void open_beside();
   [[noreturn]] void refuse() const;
 
   std::string name_;                 // as the user gave it, for sentences
@@ -41,8 +42,12 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// Whether what is written to `path` goes to this process's standard output: by a name such as
+// /dev/stdout, or that of the file or pipe that it was redirected to.
+bool is_standard_output(const std::filesystem::path& path);
 // Tells of a path that cannot be written, or of a disk that is full (kLeastRoom), before long work
-// is done for it; leaves nothing behind. An empty path and a pipe or device are let through.
+// is done for it; leaves nothing behind. An empty path, a pipe, a device and what is open already
+// are let through.
 void require_writable(const std::filesystem::path& path);
 // The same for a database that points are added to, there or not.
 void require_room(const std::filesystem::path& database);

@@ -1,5 +1,7 @@
 // The frame of the command: help, version, usage, and a standard output that fails.
 #include <catch2/catch.hpp>
+#include <sstream>
+#include <utility>
 
 #include "tests/end_to_end/command.h"
 #include "tests/support/errors.h"
@@ -78,6 +80,78 @@ TEST_CASE("a standard output that is full or closed is exit 4 with a sentence") 
       ("{ sleep 0.1; " + versieve + " 2>/dev/null; echo $? >" + err + "; } | true").c_str());
   CHECK(WIFEXITED(status));
   CHECK(text_of_file(err) == "4\n");
+}
+
+// Every option that names a file to write says so, which is what the next test rests on.
+TEST_CASE("an option that names an output has a file in its help") {
+  for (const auto& [command, options] : {std::pair{"plan", "--out"},
+                                         {"schedule", "--out"},
+                                         {"fit", "--out --report"},
+                                         {"quality", "--out"},
+                                         {"figures", "--csv"},
+                                         {"export", "--out"},
+                                         {"bench", "--out --list-steps"},
+                                         {"profile", "--hardware-out"},
+                                         {"replay", "--record"},
+                                         {"generate", "--out"},
+                                         {"kernel", "--out"},
+                                         {"calibrate", "--out"},
+                                         {"align", "--out"}}) {
+    const std::string help = run_versieve(std::string(command) + " --help").out;
+    std::istringstream words(options);
+    for (std::string option; words >> option;) {
+      CAPTURE(command, option);
+      CHECK(contains(help, option + " FILE"));
+    }
+  }
+}
+
+TEST_CASE("a file that goes to standard output has it alone, the report goes to standard error") {
+  const TempFolder folder;
+  const std::string plan = (folder / "t.json").string(), kept = (folder / "kept").string();
+  REQUIRE(run_versieve("plan --db " VERSIEVE_SOURCE_DIR
+                       "/db/measured/h100-survey.db --model nsa-1b --buckets 0-4096 --class Strict "
+                       "--assume-acceptance 0.6 --out " +
+                       plan)
+              .code == 0);
+  const std::string csv = "export --format csv --table " + plan + " --out ";
+  REQUIRE(run_versieve(csv + kept).code == 0);
+  const std::string whole = text_of_file(kept);
+  for (const char* name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {
+    CAPTURE(name);
+    const CommandResult run = run_versieve(csv + name);
+    CHECK(run.code == 0);
+    CHECK(run.out == whole);
+    CHECK(contains(run.err, "entries written to"));
+    CHECK(run_line(VERSIEVE_BINARY_DIR "/bin/versieve " + csv + name + " | cat").out == whole);
+  }
+  // What others write there stays, and a file's own name is as good as the stream's.
+  CHECK(run_line("echo before; " VERSIEVE_BINARY_DIR "/bin/versieve " + csv +
+                 "/dev/stdout; echo after")
+            .out == "before\n" + whole + "after\n");
+  REQUIRE(run_line(VERSIEVE_BINARY_DIR "/bin/versieve " + csv + kept + " >" + kept).code == 0);
+  CHECK(text_of_file(kept) == whole);
+  // Its table is the same, with the command's screen beside it.
+  const CommandResult planned =
+      run_versieve("plan --db " VERSIEVE_SOURCE_DIR
+                   "/db/measured/h100-survey.db --model nsa-1b --buckets "
+                   "0-4096 --class Strict --assume-acceptance 0.6 --out /dev/stdout");
+  CHECK(planned.out == text_of_file(plan));
+  CHECK(contains(planned.err, "0-4096 tokens, Strict"));
+
+  const CommandResult json = run_versieve(csv + "/dev/stdout --json");
+  CHECK(json.code == 2);
+  CHECK(nlohmann::json::parse(json.out).at("code") == 2);
+  CHECK(contains(json.err, "where --json prints its object"));
+  const CommandResult full =
+      run_line(VERSIEVE_BINARY_DIR "/bin/versieve " + csv + "/dev/stdout >/dev/full");
+  CHECK(full.code == 4);
+  CHECK(is_one_sentence(full.err));
+  CHECK(contains(full.err, "cannot be written: No space left on device"));
+  const CommandResult left = run_line("{ sleep 0.1; " VERSIEVE_BINARY_DIR "/bin/versieve " + csv +
+                                      "/dev/stdout; echo $? >&2; } "
+                                      "| true");
+  CHECK(contains(left.err, "/dev/stdout: cannot be written: Broken pipe\n4\n"));
 }
 
 TEST_CASE("a file name that is no text is printed, not crashed on") {

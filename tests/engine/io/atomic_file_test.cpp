@@ -1,6 +1,7 @@
 // An output file appears whole or not at all.
 #include "engine/io/atomic_file.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <sstream>
 
 #include "tests/support/errors.h"
+#include "tests/support/file_locks.h"
 #include "tests/support/temp_folder.h"
 
 using namespace versieve;
@@ -194,6 +196,56 @@ TEST_CASE("no output takes a database's place, whoever writes it") {
   CHECK_NOTHROW(write_file_atomically(folder / "notes-wal", "{}"));  // of no database
   std::ifstream kept(folder / "m.db", std::ios::binary);
   CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == bytes);
+}
+
+TEST_CASE("looking whether a file is a database drops none of this process's locks on it") {
+  const test::TempFolder folder;
+  const std::string path = folder / "m.db";
+  std::ofstream(path, std::ios::binary) << std::string("SQLite format 3\0", 16);
+  const int held = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  REQUIRE(::fcntl(held, F_SETLK, &lock) == 0);
+  REQUIRE(is_locked_by_this_process(path));
+  CHECK(test::error_of([&] { write_file_atomically(path, "{}"); }).code() == ExitCode::kUsage);
+  CHECK(test::error_of([&] { write_file_atomically(path + "-wal", "{}"); }).code() ==
+        ExitCode::kUsage);
+  require_room(path);
+  CHECK(is_locked_by_this_process(path));
+  ::close(held);
+  CHECK_FALSE(is_locked_by_this_process(path));
+}
+
+// As the shell's `3>>kept` opens it: what stands there stays, and what comes after goes behind.
+TEST_CASE("a file that is open already is written where it is open, and not replaced") {
+  const test::TempFolder folder;
+  const std::string kept = folder / "kept";
+  const int held = ::open(kept.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  REQUIRE(::write(held, "before\n", 7) == 7);
+  const std::string name = "/dev/fd/" + std::to_string(held);
+  fs::create_symlink(name, folder / "link");
+  for (const std::string& path : {name, std::string(folder / "link")}) {
+    require_writable(path);
+    write_file_atomically(path, "text\n");
+  }
+  REQUIRE(::write(held, "after\n", 6) == 6);
+  ::close(held);
+  CHECK(text_in(kept) == "before\ntext\ntext\nafter\n");
+  CHECK(files_in(folder.path()) == 2);
+  CHECK_FALSE(is_standard_output(name));
+  CHECK(is_standard_output("/dev/stdout"));
+  CHECK(is_standard_output("/proc/self/fd/1"));
+  CHECK_FALSE(is_standard_output("/dev/stderr"));
+  CHECK_FALSE(is_standard_output(folder / "no/file"));
+  // One that is no longer open, and a database that text would be added to.
+  CHECK(error_of([&] { write_file_atomically(name, "x"); }).code() == ExitCode::kEnvironment);
+  std::ofstream(kept, std::ios::binary) << std::string("SQLite format 3\0", 16);
+  const int database = ::open(kept.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  CHECK(error_of([&] {
+          write_file_atomically("/dev/fd/" + std::to_string(database), "x");
+        }).code() == ExitCode::kUsage);
+  ::close(database);
 }
 
 TEST_CASE("one file is not named for two outputs, there or not yet") {
