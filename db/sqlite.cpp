@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "model/words/assert.h"
@@ -45,14 +47,32 @@ std::string frozen_uri(const std::string& file) {
   return uri + "?immutable=1";
 }
 
-Error error_for(int code, const std::string& path, const std::string& message) {
+// In the words of every other file that cannot grow. The last writer to close would move what a
+// -wal holds into the file, which needs the room that is not there.
+Error no_room(const std::string& path, int reason) {
+  const std::string log = std::filesystem::path(path).filename().string() + "-wal";
+  return {ExitCode::kEnvironment,
+          path + ": cannot be written: " + std::strerror(reason) +
+              "; nothing stored before is lost (" + log +
+              ", where it stays, holds a part of it, which the next writer moves in)"};
+}
+
+bool is_of_room(int reason) {
+  return reason == ENOSPC || reason == EDQUOT || reason == EFBIG;
+}
+
+// Of a file's size limit SQLite says that a write failed, and leaves why in errno.
+Error error_for(int code, const std::string& path, const std::string& message, int reason) {
+  if ((code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE) && is_of_room(reason)) {
+    return no_room(path, reason);
+  }
   switch (code & 0xff) {
     case SQLITE_NOTADB:
       return {ExitCode::kBadInput, path + " is not a Versieve database: it is not a SQLite file"};
     case SQLITE_CORRUPT:
       return {ExitCode::kBadInput, path + " is damaged: " + message};
     case SQLITE_FULL:
-      return {ExitCode::kEnvironment, "no space left to write " + path};
+      return no_room(path, is_of_room(reason) ? reason : ENOSPC);
     case SQLITE_READONLY:
       return {ExitCode::kEnvironment, path + " cannot be written: it or its folder is read-only"};
     case SQLITE_CANTOPEN:
@@ -84,7 +104,8 @@ Database::Database(const std::string& path, Access access) : path_(path) {
   const std::string name = access == Access::kReadFrozen ? frozen_uri(file) : file;
   const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(access), nullptr);
   if (code != SQLITE_OK) {
-    const Error error = error_for(code, path_, handle_ ? sqlite3_errmsg(handle_) : "no memory");
+    const Error error =
+        error_for(code, path_, handle_ ? sqlite3_errmsg(handle_) : "no memory", errno);
     sqlite3_close_v2(handle_);
     throw error;
   }
@@ -150,7 +171,8 @@ void Database::check(int code) const {
 }
 
 void Database::fail(int code) const {
-  throw error_for(code, path_, sqlite3_errmsg(handle_));
+  const int reason = errno;
+  throw error_for(code, path_, sqlite3_errmsg(handle_), reason);
 }
 
 Statement::Statement(const Database& database, const std::string& sql) : database_(database) {

@@ -217,7 +217,11 @@ TEST_CASE("a full disk is one sentence with exit code 4 and loses nothing stored
         }
       }
     } catch (const Error& error) {
-      verdict = error.code() == ExitCode::kEnvironment && is_one_sentence(error.what()) ? 0 : 3;
+      const std::string sentence = error.what();
+      const bool is_said = sentence.find("a.db: cannot be written: ") != std::string::npos &&
+                           sentence.find("(a.db-wal, where it stays") != std::string::npos;
+      verdict =
+          error.code() == ExitCode::kEnvironment && is_one_sentence(sentence) && is_said ? 0 : 3;
     }
     ::_exit(verdict);
   }
@@ -229,4 +233,46 @@ TEST_CASE("a full disk is one sentence with exit code 4 and loses nothing stored
   const Store store = Store::open(path, OpenMode::kCreateOrOpen);
   CHECK(store.points({}).size() == reported.size());
   check_pages(*open_for_reading(path));
+}
+
+// What stays beside the file is a part of it, and the next writer leaves one plain file again.
+TEST_CASE("what a full disk leaves beside a file is moved into it by the next writer") {
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
+  std::string sentence;
+  int stored = 0;
+  const rlimit old = [] {
+    rlimit limit = {};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    return limit;
+  }();
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  {
+    Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    const std::int64_t run_id = store.begin_run(sample_run("run-a"));
+    rlimit small = old;
+    small.rlim_cur = std::filesystem::file_size(path + "-wal") + (3 << 20);
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    try {
+      for (;; ++stored) {
+        store.add_point(run_id, sample_point(stored));
+      }
+    } catch (const Error& error) {
+      sentence = error.what();
+    }
+    small.rlim_cur = std::filesystem::file_size(path);  // it cannot take what the log holds
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  CHECK(std::filesystem::exists(path + "-wal"));
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, before);
+  CAPTURE(sentence);
+  CHECK(sentence.find("a.db: cannot be written: ") != std::string::npos);
+  CHECK(sentence.find("nothing stored before is lost (a.db-wal, where it stays") !=
+        std::string::npos);
+  CHECK(stored > 0);
+  CHECK(Store::open(path, OpenMode::kCreateOrOpen).points({}).size() ==
+        static_cast<std::size_t>(stored));
+  CHECK_FALSE(std::filesystem::exists(path + "-wal"));
+  CHECK_FALSE(std::filesystem::exists(path + "-shm"));
 }
