@@ -133,15 +133,17 @@ class RunCopier {
     if (!there) {
       there = writer_.insert(target_id, detail_ == MergeDetail::kAll ? point : summarised(point));
       ++result.points_added;
+      ++result.points_by_workload[point.key.workload];
     }
-    copy_step(point_id, *there);
+    copy_step(point_id, *there, result);
   }
 
   // Also to a point that came without: its writer was killed before it stored this.
-  void copy_step(std::int64_t point_id, std::int64_t there) {
+  void copy_step(std::int64_t point_id, std::int64_t there, MergeResult& result) {
     const StepDetail detail = step_reader_.read(point_id);
     if (!detail.empty() && !step_writer_.holds(there)) {
       step_writer_.insert(there, detail);
+      ++result.step_details_added;
     }
   }
 
@@ -151,7 +153,7 @@ class RunCopier {
       if (std::none_of(present.begin(), present.end(),
                        [&](const QualityPoint& held) { return same_key(held, point); })) {
         insert_quality(target_, target_id, point);
-        ++result.points_added;
+        ++result.quality_rows_added;
       }
     }
   }

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "model/words/measurement.h"
 
 namespace versieve::db {
 
@@ -11,7 +14,10 @@ struct MergeResult {
   std::string source;
   std::int64_t runs_added = 0;
   std::int64_t runs_already_there = 0;  // same uuid; points that the target lacks are added
-  std::int64_t points_added = 0;        // of quality too
+  std::int64_t points_added = 0;
+  std::map<WorkloadKind, std::int64_t> points_by_workload;  // they
+  std::int64_t quality_rows_added = 0;
+  std::int64_t step_details_added = 0;  // of step points, there or added: what one step did
 };
 
 // kSummaries: of a timed point that comes, six samples that have its median and the median's

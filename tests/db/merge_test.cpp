@@ -96,8 +96,15 @@ TEST_CASE("a merge brings every run and point, and merging again changes nothing
   make_shard(b, "run-b", 3, 9);  // some of the same keys, in another run
   const std::vector<MergeResult> first = merge_into(all, {a, b});
   REQUIRE(first.size() == 2);
-  CHECK(first[0].points_added == 7 + 2);
-  CHECK(first[1].points_added == 9 + 2);
+  CHECK(first[0].points_added == 7);
+  CHECK(first[0].quality_rows_added == 2);
+  CHECK(first[1].points_added == 9);
+  CHECK(first[1].quality_rows_added == 2);
+  std::int64_t by_workload = 0;
+  for (const auto& [workload, points] : first[1].points_by_workload) {
+    by_workload += points;
+  }
+  CHECK(by_workload == 9);
   CHECK(first[1].runs_added == 1);
   std::set<std::string> expected = content(a);
   expected.merge(content(b));
@@ -106,7 +113,8 @@ TEST_CASE("a merge brings every run and point, and merging again changes nothing
 
   const std::string before = file_bytes(all);
   const std::vector<MergeResult> second = merge_into(all, {b, a});
-  CHECK(second[0].runs_added + second[0].points_added == 0);
+  CHECK(second[0].runs_added + second[0].points_added + second[0].quality_rows_added == 0);
+  CHECK(second[0].points_by_workload.empty());
   CHECK(second[0].runs_already_there == 1);
   CHECK(content(all) == expected);
 

@@ -54,7 +54,9 @@ TEST_CASE("a step on the CPU is stored with its nodes' blocks, once, and merged 
     CHECK(nlohmann::json::parse(result.out).at("traces") == 0);
   }
   const std::string merged = (folder / "merged.db").string();
-  REQUIRE(run_versieve("merge --summaries --into " + merged + " " + database).code == 0);
+  const CommandResult joined = run_versieve("merge --summaries --into " + merged + " " + database);
+  REQUIRE(joined.code == 0);
+  CHECK(joined.out.find(": 2 points added (2 step), ") != std::string::npos);
   for (const std::string& path : {database, merged}) {
     const db::Store store = db::Store::open(path, db::OpenMode::kReadOnly);
     const db::StepDetails details = db::StepDetails::open(path);
