@@ -16,6 +16,11 @@ namespace {
 
 constexpr std::size_t kLaunchesNamed = 3;
 
+// Our own slow form of attention is timed to be compared with, and no advice rests on it.
+bool is_slow_form(const PointMeasurement& m) {
+  return Strategy::parse(m.key.strategy).form == NsaForm::kVanilla;
+}
+
 // A timed step whose tokens are known, beside a plain one of the same context.
 struct Pace {
   const PointMeasurement* step = nullptr;
@@ -72,7 +77,8 @@ std::vector<Pace> paces(const DiagnosisInput& input) {
     const PointMeasurement* plain = plain_step(input.steps, m);
     // A sparse pair's weights with dense attention yield tokens that nobody measured.
     const bool other_target = !m.key.pair.empty() && s.attention != AttentionMethod::kNsa;
-    if (!s.draft.speculates() || m.time_ns.empty() || plain == nullptr || other_target) {
+    if (!s.draft.speculates() || m.time_ns.empty() || plain == nullptr || other_target ||
+        is_slow_form(m)) {
       continue;
     }
     if (const std::optional<double> tokens = tokens_of(input.evidence, s, m.key.context_len)) {
@@ -104,8 +110,13 @@ std::string split_of(const PointMeasurement& step) {
 
 std::string described(const Pace& p) {
   const std::optional<RequestRange> requests = requests_of(p.step->key.regime);
-  return formatted("%s at context %lld%s takes %.2f plain steps and yields %.2f tokens (%.2f x)",
-                   p.step->key.strategy.c_str(), static_cast<long long>(p.step->key.context_len),
+  const PrecisionClass precision = Strategy::parse(p.step->key.strategy).precision();
+  const std::string lossy = precision == PrecisionClass::kStrict
+                                ? std::string()
+                                : formatted(" (%s: may change the text)", name_of(precision));
+  return p.step->key.strategy + lossy +
+         formatted(" at context %lld%s takes %.2f plain steps and yields %.2f tokens (%.2f x)",
+                   static_cast<long long>(p.step->key.context_len),
                    requests ? (", " + text_of(*requests) + ",").c_str() : "", p.plain_steps,
                    p.tokens, p.gain());
 }
@@ -115,8 +126,13 @@ std::string described(const Pace& p) {
 Finding step_cost(const DiagnosisInput& input) {
   const std::vector<Pace> all = paces(input);
   if (all.empty()) {
+    const bool only_slow = std::any_of(input.steps.begin(), input.steps.end(), is_slow_form);
     return {"step cost", Verdict::kNotJudged,
-            "no step of a measured draft was timed beside a plain step of the same context",
+            std::string("no step of a measured draft was timed beside a plain step of the same "
+                        "context") +
+                (only_slow ? "; those of form=vanilla, this project's own slow attention, do not "
+                             "count"
+                           : ""),
             "Import or profile steps with times, plain decoding among them"};
   }
   const auto faster = std::find_if(all.begin(), all.end(), [](const Pace& p) {

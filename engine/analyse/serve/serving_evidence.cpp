@@ -66,8 +66,12 @@ ServingEvidence serving_evidence(const ServingInput& input) {
     if (m.time_ns.empty() || !is_strict(s)) {
       continue;
     }
+    if (s.form == NsaForm::kVanilla) {
+      out.slow_form += 1;
+      continue;
+    }
     const RequestRange range = requests_of(m.key.regime).value_or(RequestRange{});
-    const StepSetting setting{s.attention, s.form, m.key.dtype, m.key.launch, m.key.temperature};
+    const StepSetting setting{s.attention, m.key.dtype, m.key.launch, m.key.temperature};
     std::vector<double>& us = out.times[{doubling_end(m.key.context_len, kLeastContext),
                                          doubling_end(range.high, 1)}][s.draft]
                                   .us[setting][m.key.strategy];

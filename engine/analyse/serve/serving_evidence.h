@@ -35,7 +35,6 @@ struct DraftTokens {
 // What makes one step's time comparable with another's, besides its cell.
 struct StepSetting {
   AttentionMethod attention = AttentionMethod::kDense;
-  NsaForm form = NsaForm::kFused;
   Dtype dtype = Dtype::kUnstated;
   LaunchMode launch = LaunchMode::kUnstated;
   double temperature = 0.0;
@@ -56,6 +55,7 @@ struct ServingEvidence {
   std::map<CellEnds, std::map<DraftChoice, DraftTokens, ByDraft>> tokens;
   std::map<CellEnds, std::map<DraftChoice, DraftTimes, ByDraft>> times;
   std::int64_t lossy = 0;
+  std::int64_t slow_form = 0;  // timed steps of form=vanilla, which no server runs
   std::set<std::int64_t> contexts;
   bool unknown_requests = false;
 };

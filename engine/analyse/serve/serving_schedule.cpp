@@ -320,6 +320,12 @@ class Builder {
                           " of theirs), so the two were not of one machine under one load; such a "
                           "draft breaks even at one token here, which flatters it");
     }
+    if (all_.slow_form > 0) {
+      out.notes.push_back(
+          formatted("%lld timed steps are of form=vanilla, this project's own slow "
+                    "attention, and are left out",
+                    static_cast<long long>(all_.slow_form)));
+    }
     if (all_.lossy > 0) {
       out.notes.push_back(
           formatted("%lld points are of strategies that may change the text and are "

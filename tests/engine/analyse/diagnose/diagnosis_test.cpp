@@ -169,6 +169,32 @@ TEST_CASE("a step's cost is held against the tokens that it yields") {
   }
 }
 
+TEST_CASE("a draft that may change the text is named with its class") {
+  const std::string reuse = "nsa/d6k8n64/bfs/c1/(FR)*";
+  const Finding f = finding(input_of({drafted(reuse, 2048, {0, 0, 0, 10})},
+                                     {timed("nsa/ar", 2048, 600.0), timed(reuse, 2048, 900.0)}),
+                            "step cost");
+  CHECK(test::contains(f.sentence, reuse + " (Reuse-only: may change the text) at context 2048"));
+}
+
+// Its plain steps are slow too, so that by its own measure it gains most.
+TEST_CASE("the slow form of attention is never the best draft, nor any") {
+  const std::string tree = "nsa/d6k8n64/bfs/c1/F*";
+  const std::vector<PointMeasurement> tokens = {drafted(tree, 2048, {0, 0, 0, 10})};
+  const std::vector<PointMeasurement> slow = {timed("nsa/ar/bfs/c1/F*/form=vanilla", 2048, 2400.0),
+                                              timed(tree + "/form=vanilla", 2048, 2500.0)};
+  std::vector<PointMeasurement> steps = slow;
+  steps.push_back(timed("nsa/ar", 2048, 600.0));
+  steps.push_back(timed(tree, 2048, 1200.0));
+  const Finding both = finding(input_of(tokens, steps), "step cost");
+  CHECK(both.verdict == Verdict::kFine);
+  CHECK_FALSE(test::contains(both.sentence, "vanilla"));
+  CHECK(test::contains(both.sentence, "takes 2.00 plain steps"));
+  const Finding alone = finding(input_of(tokens, slow), "step cost");
+  CHECK(alone.verdict == Verdict::kNotJudged);
+  CHECK(test::contains(alone.sentence, "own slow attention, do not count"));
+}
+
 TEST_CASE("a tree that yields what its chain yields is not verified as one") {
   const auto beside = [](const PointMeasurement& tree) {
     return finding(input_of({chain(50), tree}), "tree");

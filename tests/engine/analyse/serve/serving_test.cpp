@@ -75,6 +75,17 @@ TEST_CASE("timed steps say at how many requests a draft pays, and from how many 
   CHECK(s.cells.back().requests_high == 32);
 }
 
+// Beside its own slow plain steps a draft gains most, and no server runs them.
+TEST_CASE("steps of this project's own slow attention are left out and counted") {
+  ServerEvidence evidence = timed_server();
+  const std::string slow = "/form=vanilla";
+  evidence.time("nsa/d3k1n4/bfs/c1/F*" + slow, 1, 20100.0);
+  evidence.time("nsa/ar/bfs/c1/F*" + slow, 1, 20000.0);
+  const ServingSchedule s = evidence.schedule();
+  CHECK(choice_of(cell_at(s, 1), "d3k1n4").break_even == Approx(1.2));
+  CHECK(contains(serving_text(s), "2 timed steps are of form=vanilla"));
+}
+
 TEST_CASE("a shorter chain comes from the histogram, its time from the line to the longer one") {
   const ServingSchedule s = timed_server().schedule();
   const ServingChoice& cut = choice_of(cell_at(s, 1), "d1k1n2");
