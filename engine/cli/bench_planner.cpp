@@ -34,6 +34,7 @@ Answer list_steps(const PlannerOptions& options, const PlanTable& table) {
   std::string regime = engine::text_regimes().front(), split = "calibration";
   if (!wanted.prompts.empty()) {
     const engine::PromptList prompts = engine::listed_prompts(wanted.prompts);
+    write_notes(engine::passed_over_prompts(wanted.prompts));
     regime = prompts.front().regime;
     split = prompts.front().split;
   }

@@ -92,6 +92,7 @@ engine::PairSource pair_of(const Options& options) {
     prompts.push_back(demo("prompts"));
   }
   pair.prompts = engine::listed_prompts(prompts);
+  write_notes(engine::passed_over_prompts(prompts));
   return pair;
 }
 

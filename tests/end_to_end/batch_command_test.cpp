@@ -333,6 +333,22 @@ TEST_CASE("too many requests for the memory wait, and one that never fits is ref
   CHECK(is_one_sentence(result.err));
 }
 
+TEST_CASE("what a folder of prompts holds beside them is said, and its prompts are played") {
+  const Scene scene;
+  const fs::path folder = scene.folder / "prompts";
+  fs::create_directories(folder / "older");
+  fs::create_directories(folder / ".git");
+  std::ofstream(folder / "a.txt") << "one";
+  std::ofstream(folder / "older" / "b.txt") << "two";
+  fs::create_symlink("nowhere", folder / "gone.txt");
+  const CommandResult result = run_versieve(scene.generate(folder.string()));
+  CHECK(result.code == 0);
+  CHECK(result.err.find("note: " + folder.string() +
+                        ": passed over are 1 folder (older) and 1 file (gone.txt)") !=
+        std::string::npos);
+  CHECK(result.out.find("a.txt") != std::string::npos);
+}
+
 TEST_CASE("what is no request is said with its file and line") {
   const Scene scene;
   const std::string good = scene.lines(2, 10);
@@ -341,6 +357,9 @@ TEST_CASE("what is no request is said with its file and line") {
   };
   fs::create_directories(scene.folder / "empty");
   check_refused(scene.generate((scene.folder / "empty").string()), 3, "the folder holds no file");
+  fs::create_directories(scene.folder / "empty" / "code");
+  check_refused(scene.generate((scene.folder / "empty").string()), 3,
+                "a prompt is a file; passed over are 1 folder (code)");
   check_refused(scene.generate(scene.file("none.jsonl", "\n\n")), 3, "the file holds no request");
   check_refused(scene.generate((scene.folder / "missing").string()), 3, "missing");
   check_refused(broken("{\"prompt\": \"b\""), 3, "line 2");

@@ -458,7 +458,9 @@ PlannerBench bench_planner(const PlanTable& table, const PlannerBenchOptions& op
                      .device = device.name,
                      .hardware = table.hardware,
                      .planned_model = table.model,
-                     .options = options};
+                     .options = options,
+                     .remarks = options.synthetic ? std::vector<std::string>()
+                                                  : passed_over_prompts(options.prompts)};
   const auto play = [&]<class T>(DecodingPair<T>& pair, const Prompts& prompts) {
     bench.remarks.insert(bench.remarks.end(), pair.remarks().begin(), pair.remarks().end());
     TablePlayer<T>(table, options, on_prompt, bench, device, pair)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/io/folder_files.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
 
@@ -48,18 +49,20 @@ void add_file(const fs::path& path, const std::string& name, const std::string& 
                  .is_chat = is_chat});
 }
 
+FolderFiles files_in(const fs::path& folder, bool is_split) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) {
+    return {};
+  }
+  return folder_files(folder, is_prompt,
+                      is_split ? std::vector<std::string>()
+                               : std::vector<std::string>(std::begin(kSplits), std::end(kSplits)));
+}
+
 void add_folder(const fs::path& folder, const std::string& within, const std::string& split,
                 PromptList& out) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.is_regular_file(ignored) && is_prompt(entry.path())) {
-      names.push_back(entry.path().filename().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    add_file(folder / name, within + name, split, out);
+  for (const fs::path& file : files_in(folder, !split.empty()).taken) {
+    add_file(file, within + file.filename().string(), split, out);
   }
 }
 
@@ -103,11 +106,35 @@ PromptList listed_prompts(const std::vector<fs::path>& given) {
     }
   }
   if (out.empty()) {
+    std::string beside;
+    for (const std::string& passed_over : passed_over_prompts(given)) {
+      beside += "; " + passed_over;
+    }
     throw Error(ExitCode::kBadInput,
                 (given.empty() ? std::string("no folder") : given.front().string()) +
-                    ": holds no prompts, which are .txt files or .json files of messages");
+                    ": holds no prompts, which are .txt files or .json files of messages" + beside);
   }
   take_turns(out);
+  return out;
+}
+
+std::vector<std::string> passed_over_prompts(const std::vector<fs::path>& given) {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (const fs::path& path : given) {
+    if (!fs::is_directory(path, ignored) || fs::exists(path / kIndex, ignored)) {
+      continue;  // a file, or what its own list names
+    }
+    for (const char* part : {"", kSplits[0], kSplits[1]}) {
+      const fs::path folder = part[0] == '\0' ? path : path / part;
+      const std::string passed_over = files_in(folder, part[0] != '\0').passed_over;
+      if (!passed_over.empty()) {
+        out.push_back(folder.string() + ": passed over are " + passed_over +
+                      ": prompts are .txt files or .json files of messages, in the folder, "
+                      "calibration/ and test/");
+      }
+    }
+  }
   return out;
 }
 

@@ -24,6 +24,8 @@ inline constexpr const char* kGivenChats = "chat";
 // turns, so that plan and judgement see different texts: calibration, test, calibration, ... A
 // .json file holds the messages of a chat. Throws Error(kBadInput) where there is none.
 PromptList listed_prompts(const std::vector<std::filesystem::path>& given);
+// What such folders hold beside, a sentence each.
+std::vector<std::string> passed_over_prompts(const std::vector<std::filesystem::path>& given);
 // Each once, in the list's order.
 std::vector<std::string> regimes_of(const PromptList& prompts);
 std::vector<std::string> splits_of(const PromptList& prompts);

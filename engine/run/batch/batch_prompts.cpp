@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "engine/io/folder_files.h"
 #include "engine/io/input_file.h"
 #include "engine/io/strict_json.h"
 #include "engine/io/utf8.h"
@@ -130,21 +131,8 @@ std::vector<BatchPrompt> read_lines(const std::filesystem::path& path, const Tok
   return prompts;
 }
 
-std::vector<BatchPrompt> read_folder(const std::filesystem::path& path,
-                                     const Tokenizer* tokenizer) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path, error), last; !error && entry != last;
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_regular_file(ignored) && !entry->path().filename().string().starts_with(".")) {
-      files.push_back(entry->path());
-    }
-  }
-  if (error) {
-    refuse(path.string(), "the folder cannot be read: " + error.message());
-  }
-  std::sort(files.begin(), files.end());
+std::vector<BatchPrompt> read_files(const std::vector<std::filesystem::path>& files,
+                                    const Tokenizer* tokenizer) {
   std::vector<BatchPrompt> prompts;
   for (const std::filesystem::path& file : files) {
     BatchPrompt prompt{.id = file.filename().string(), .text = read_prompt(file), .tokens = {}};
@@ -157,13 +145,21 @@ std::vector<BatchPrompt> read_folder(const std::filesystem::path& path,
 }  // namespace
 
 std::vector<BatchPrompt> read_batch_prompts(const std::filesystem::path& path,
-                                            const Tokenizer* tokenizer, std::int64_t vocab) {
-  const bool folder = is_folder(path);
+                                            const Tokenizer* tokenizer, std::int64_t vocab,
+                                            std::vector<std::string>& remarks) {
+  const bool is_a_folder = is_folder(path);
+  const FolderFiles files = is_a_folder ? folder_files(path) : FolderFiles{};
+  const std::string passed_over =
+      files.passed_over.empty() ? "" : "passed over are " + files.passed_over;
   std::vector<BatchPrompt> prompts =
-      folder ? read_folder(path, tokenizer) : read_lines(path, tokenizer, vocab);
+      is_a_folder ? read_files(files.taken, tokenizer) : read_lines(path, tokenizer, vocab);
   if (prompts.empty()) {
-    refuse(path.string(), folder ? "the folder holds no file, and a prompt is a file"
-                                 : "the file holds no request, and a request is a line");
+    refuse(path.string(), is_a_folder ? "the folder holds no file, and a prompt is a file" +
+                                            (passed_over.empty() ? "" : "; " + passed_over)
+                                      : "the file holds no request, and a request is a line");
+  }
+  if (!passed_over.empty()) {
+    remarks.push_back(path.string() + ": " + passed_over + ": a prompt is a file of the folder");
   }
   std::set<std::string> ids;
   for (const BatchPrompt& prompt : prompts) {

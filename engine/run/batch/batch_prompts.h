@@ -22,10 +22,11 @@ struct BatchPrompt {
 };
 
 // `path`: a folder, whose regular files in the order of their names are a prompt each, hidden ones
-// left out; or a file of JSON objects, one a line: "prompt" or "tokens", and maybe "id",
-// "max_new_tokens", "seed", "temperature". `tokenizer`: null where the model has none. Throws
-// Error(kBadInput), naming file and line, for what is no such thing.
+// left out; what is passed over becomes a remark; or a file of JSON objects, one a line: "prompt"
+// or "tokens", and maybe "id", "max_new_tokens", "seed", "temperature". `tokenizer`: null where the
+// model has none. Throws Error(kBadInput), naming file and line, for what is no such thing.
 std::vector<BatchPrompt> read_batch_prompts(const std::filesystem::path& path,
-                                            const Tokenizer* tokenizer, std::int64_t vocab);
+                                            const Tokenizer* tokenizer, std::int64_t vocab,
+                                            std::vector<std::string>& remarks);
 
 }  // namespace versieve::engine

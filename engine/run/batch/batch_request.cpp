@@ -366,7 +366,7 @@ BatchReport run_batch(const BatchRunRequest& request) {
     remarks.push_back(std::string("there is no text, only tokens: ") + error.what());
   }
   const std::vector<BatchPrompt> prompts =
-      read_batch_prompts(request.prompts, tokenizer.get(), checkpoint.shape.vocab);
+      read_batch_prompts(request.prompts, tokenizer.get(), checkpoint.shape.vocab, remarks);
   check_batch_sampling(request, strategy, prompts);
   remark_greedy(request, prompts, remarks);
   if (!dtype) {

@@ -28,6 +28,34 @@ std::vector<PointMeasurement> points_of(const SweepPlan& plan, const PairSource&
 
 }  // namespace
 
+TEST_CASE("what a folder of prompts holds beside them is told, by name") {
+  const test::TempFolder folder;
+  fs::create_directories(folder / "test");
+  fs::create_directories(folder / "older");
+  write_text(folder / "a.txt", "one");
+  write_text(folder / "test" / "b.txt", "two");
+  CHECK(passed_over_prompts({folder / "a.txt"}).empty());
+  const std::vector<std::string> folders = passed_over_prompts({folder.path()});
+  REQUIRE(folders.size() == 1);
+  CHECK(folders[0].find("passed over are 1 folder (older): prompts are .txt") != std::string::npos);
+  write_text(folder / "test" / "notes.md", "three");
+  write_text(folder / "older" / "c.txt", "four");
+  CHECK(listed_prompts({folder.path()}).size() == 2);
+  const std::vector<std::string> both = passed_over_prompts({folder.path()});
+  REQUIRE(both.size() == 2);
+  CHECK(both[1].find("passed over are 1 file (notes.md)") != std::string::npos);
+  // Where nothing is left the refusal says it.
+  fs::create_directories(folder / "none" / "code");
+  try {
+    listed_prompts({folder / "none"});
+    FAIL("no prompt was found");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("1 folder (code)") != std::string::npos);
+  }
+  write_text(folder / "index.json", "[]");  // its own list names what is a prompt
+  CHECK(passed_over_prompts({folder.path()}).empty());
+}
+
 TEST_CASE("a pair's layers and baseline steps are of its own shape, on the CPU too") {
   const test::TempFolder folder;
   test::write_tiny_pair(folder / "p", {});
