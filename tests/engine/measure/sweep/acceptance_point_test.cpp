@@ -9,6 +9,7 @@
 #include "engine/measure/sweep/pair_source.h"
 #include "engine/measure/sweep/text_windows.h"
 #include "model/words/error.h"
+#include "tests/engine/measure/sweep/campaign_case.h"
 #include "tests/support/paths.h"
 
 using namespace versieve;
@@ -113,11 +114,7 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
           {"workload": "acceptance", "regime": "code", "context_len": 300, "dtype": "f32",
            "draft": ["ar", "d3k2n8"]}]})",
       "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 2, .pair = kPair},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 2, .pair = kPair});
   REQUIRE(points.size() == 2);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);
@@ -215,11 +212,7 @@ TEST_CASE("text that is not there is refused with a sentence") {
       R"({"name": "test", "grids": [{"workload": "acceptance", "regime": ["verse", "code"],
           "context_len": 500000, "dtype": "f32"}]})",
       "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = kPair},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 1, .pair = kPair});
   REQUIRE(points.size() == 2);
   CHECK(points[0].status == PointStatus::kRefused);
   CHECK(points[0].reason.find("verse") != std::string::npos);

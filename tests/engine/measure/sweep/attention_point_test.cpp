@@ -4,17 +4,12 @@
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/synthetic_layer.h"
 #include "model/words/error.h"
+#include "tests/engine/measure/sweep/campaign_case.h"
 
 using namespace versieve;
 using namespace versieve::engine;
 
 namespace {
-
-SweepPlan plan_of(const std::string& grids) {
-  return sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": )" + grids + "}",
-      "test", Backend::kCpu);
-}
 
 std::vector<PointMeasurement> run(const SweepPlan& plan) {
   const CampaignMachine machine = open_campaign(plan, Backend::kCpu);
@@ -30,7 +25,7 @@ std::vector<PointMeasurement> run(const SweepPlan& plan) {
   return points;
 }
 std::vector<PointMeasurement> run(const std::string& grids) {
-  return run(plan_of(grids));
+  return run(cpu_plan(grids));
 }
 
 }  // namespace
@@ -100,7 +95,8 @@ TEST_CASE("groups take their turns on one layer; exact ones leave the blocks as 
 }
 
 TEST_CASE("what cannot be run is refused or failed with a sentence, and the sweep goes on") {
-  SweepPlan plan = plan_of(R"([{"context_len": 256, "draft": "ar", "model": ["nsa-1b", "dense-1b"]},
+  SweepPlan plan =
+      cpu_plan(R"([{"context_len": 256, "draft": "ar", "model": ["nsa-1b", "dense-1b"]},
                                {"context_len": 256, "draft": "d2k2n4"}])");
   REQUIRE(plan.points.size() == 3);
   plan.points[0].model = "nsa-900b";  // which no sweep file could name

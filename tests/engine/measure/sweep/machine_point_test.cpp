@@ -6,10 +6,10 @@
 #include <fstream>
 
 #include "engine/analyse/plan/hardware_file.h"
-#include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/machine_figures.h"
 #include "model/words/kernel_case.h"
 #include "model/words/machine_rates.h"
+#include "tests/engine/measure/sweep/campaign_case.h"
 #include "tests/support/temp_folder.h"
 
 using namespace versieve;
@@ -53,17 +53,11 @@ TEST_CASE("the texts of a machine's work are canonical") {
 }
 
 TEST_CASE("machine points run the kernels that they name") {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
         {"workload": "machine", "case": "machine:copy", "length": [4, 64]},
         {"workload": "machine", "case": "machine:launch/c5", "length": 1},
-        {"workload": "machine", "case": "machine:gemm/k64m32", "length": 1, "rows": [1, 3]}]})",
-      "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+        {"workload": "machine", "case": "machine:gemm/k64m32", "length": 1, "rows": [1, 3]}])");
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 1});
   REQUIRE(points.size() == 5);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/pair_sweep.h"
 #include "model/words/error.h"
+#include "tests/engine/measure/sweep/campaign_case.h"
 #include "tests/support/pair_texts.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
@@ -14,19 +14,6 @@ using namespace versieve;
 using namespace versieve::engine;
 using test::write_text;
 namespace fs = std::filesystem;
-
-namespace {
-
-std::vector<PointMeasurement> points_of(const SweepPlan& plan, const PairSource& pair) {
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
-  return points;
-}
-
-}  // namespace
 
 TEST_CASE("what a folder of prompts holds beside them is told, by name") {
   const test::TempFolder folder;
@@ -63,8 +50,7 @@ TEST_CASE("a pair's layers and baseline steps are of its own shape, on the CPU t
   const PairSource pair{.id = {"nsa-1b", std::string(64, 'f')},  // a geometry's name
                         .model = folder / "p",
                         .prompts = listed_prompts({folder / "t.txt"})};
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "attention", "model": "pair", "context_len": 300,
            "draft": ["ar", "d2k2n4"], "layer": ["refresh", "reuse"]},
           {"workload": "attention", "model": "pair", "context_len": 300, "draft": "d2k2n4",
@@ -74,9 +60,9 @@ TEST_CASE("a pair's layers and baseline steps are of its own shape, on the CPU t
           {"workload": "step", "model": "pair", "regime": "given", "context_len": 300,
            "draft": ["ar", "d2k2n4"], "form": "vanilla"},
           {"workload": "step", "model": "pair", "regime": "given", "context_len": 300,
-           "strategy": ["dense/ar", "dense/d2k2n4/bfs/c1/F*"], "launch": "stream"}]})",
-      "test", Backend::kCpu, pair.id);
-  const std::vector<PointMeasurement> points = points_of(plan, pair);
+           "strategy": ["dense/ar", "dense/d2k2n4/bfs/c1/F*"], "launch": "stream"}])",
+                                  2, pair.id);
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 1, .pair = pair});
   REQUIRE(points.size() == 11);
   double dense_step = 0.0, dense_layer = 0.0;
   for (const PointMeasurement& point : points) {
@@ -177,7 +163,7 @@ TEST_CASE("messages of a chat are a prompt whole, and what follows them is the m
       R"({"name": "test", "new_tokens": 6, "grids": [{"workload": "acceptance", "regime": "chat",
           "split": ["calibration", "test"], "context_len": 64, "draft": "d2k2n4"}]})",
       "test", Backend::kCpu, pair.id);
-  const std::vector<PointMeasurement> points = points_of(plan, pair);
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 1, .pair = pair});
   REQUIRE(points.size() == 2);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.reason);
@@ -196,12 +182,11 @@ TEST_CASE("a pair's steps run its own weights on real text") {
   const PairSource pair{.id = {"p", std::string(64, 'f')},
                         .model = folder / "p",
                         .prompts = listed_prompts({folder / "t.txt"})};
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "step", "model": "pair", "regime": "given", "context_len": [300, 5000],
-           "draft": ["ar", "d2k2n4"], "launch": "stream"}]})",
-      "test", Backend::kCpu, pair.id);
-  const std::vector<PointMeasurement> points = points_of(plan, pair);
+           "draft": ["ar", "d2k2n4"], "launch": "stream"}])",
+                                  2, pair.id);
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 1, .pair = pair});
   REQUIRE(points.size() == 4);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);

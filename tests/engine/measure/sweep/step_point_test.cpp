@@ -8,6 +8,7 @@
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/prompt_list.h"
 #include "model/words/llm_shape.h"
+#include "tests/engine/measure/sweep/campaign_case.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
@@ -17,43 +18,18 @@ using namespace versieve::engine;
 
 namespace {
 
-PointMeasurement measured(const std::string& model) {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+PointMeasurement step_of(const std::string& model) {
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "step", "context_len": 300, "draft": "d2k2n4", "launch": "stream",
-           "model": ")" +
-          model + R"("}]})",
-      "test", Backend::kCpu);
-  PointMeasurement out;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
-      [&](const PointMeasurement& point) { out = point; }, [](const CampaignProgress&) {});
-  return out;
-}
-
-const RangeMeasurement& range_of(const PointMeasurement& point, const std::string& path) {
-  for (const RangeMeasurement& range : point.ranges) {
-    if (range.path == path) {
-      return range;
-    }
-  }
-  throw std::runtime_error("no range " + path);
-}
-
-std::vector<PointMeasurement> measured(const SweepPlan& plan) {
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
-  return points;
+           "model": ")" + model + R"("}])");
+  return measured(plan, {.threads = 1}).at(0);
 }
 
 }  // namespace
 
 TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
-  const PointMeasurement all = measured("demo");
-  const PointMeasurement some = measured("demo:v68");
+  const PointMeasurement all = step_of("demo");
+  const PointMeasurement some = step_of("demo:v68");
   for (const PointMeasurement* point : {&all, &some}) {
     CAPTURE(point->key.model, point->reason);
     REQUIRE(point->status == PointStatus::kOk);
@@ -71,11 +47,10 @@ TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
 }
 
 TEST_CASE("a step on the CPU says which blocks its nodes chose, and has no trace") {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 1}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "step", "context_len": 2000, "model": "demo", "launch": "stream",
-           "strategy": ["nsa/d2k2n4/dfs/c2e/F*", "nsa/ar"]}]})",
-      "test", Backend::kCpu);
+           "strategy": ["nsa/d2k2n4/dfs/c2e/F*", "nsa/ar"]}])",
+                                  1);
   std::vector<std::string> stored;  // points and details in the order in which they came
   std::vector<StepDetail> details;
   run_campaign(
@@ -104,13 +79,11 @@ TEST_CASE("a step on the CPU says which blocks its nodes chose, and has no trace
 }
 
 TEST_CASE("a step of many requests has their rows, reads weights once and their caches each") {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "batch", "model": "demo", "context_len": 160, "requests": [1, 3],
            "strategy": ["nsa/d2k2n4/bfs/c1/F*", "dense/ar"]},
           {"workload": "batch", "model": "demo", "context_len": 160, "requests": 3,
-           "contexts": "mixed", "strategy": "nsa/d2k2n4/bfs/c1/F*/sampling=exact"}]})",
-      "test", Backend::kCpu);
+           "contexts": "mixed", "strategy": "nsa/d2k2n4/bfs/c1/F*/sampling=exact"}])");
   const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 5);
   const PointMeasurement& one = points[0];
@@ -142,12 +115,11 @@ TEST_CASE("a step of many requests has their rows, reads weights once and their 
 }
 
 TEST_CASE("steps of many requests that choose their tokens are points, but SpecAttn's") {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 1}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "batch", "model": "dense-1b", "context_len": 64, "requests": 2,
            "strategy": ["resa:b16p0.5f32n_min1/ar", "indexer:k32/ar",
-                        "specattn:p0.9/d3k1n4/bfs/c1/F*"]}]})",
-      "test", Backend::kCpu);
+                        "specattn:p0.9/d3k1n4/bfs/c1/F*"]}])",
+                                  1);
   const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 3);
   for (const std::size_t chosen : {0, 1}) {
@@ -160,14 +132,13 @@ TEST_CASE("steps of many requests that choose their tokens are points, but SpecA
 }
 
 TEST_CASE("a batch's weights are such that neighbours share what is declared") {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 1}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "batch", "model": "demo", "context_len": 4096, "requests": 1,
            "strategy": "nsa/d2k3n8/bfs/c4e/F*"},
           {"workload": "batch", "model": "demo", "context_len": 4096, "requests": [2, 1],
            "overlap": [0.75, 0.9],
-           "strategy": ["nsa/d2k3n8/bfs/c4e/F*", "nsa/ar"]}]})",
-      "test", Backend::kCpu);
+           "strategy": ["nsa/d2k3n8/bfs/c4e/F*", "nsa/ar"]}])",
+                                  1);
   const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 7);
   const double unasked = points[0].adjacent_overlap.value();
@@ -186,13 +157,11 @@ TEST_CASE("a batch's weights are such that neighbours share what is declared") {
 }
 
 TEST_CASE("a step above temperature 0 draws by the launches of its sampler") {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "step", "model": "demo", "context_len": 300, "launch": ["stream", "graph"],
            "temperature": 0.8,
            "strategy": ["nsa/d2k1n3/bfs/c1/F*", "nsa/d2k1n3/bfs/c1/F*/sampling=exact",
-                        "nsa/d2k1n3/bfs/c1/F*/gamma=adapt"]}]})",
-      "test", Backend::kCpu);
+                        "nsa/d2k1n3/bfs/c1/F*/gamma=adapt"]}])");
   const std::vector<PointMeasurement> points = measured(plan);
   REQUIRE(points.size() == 6);
   for (const PointMeasurement& point : points) {
@@ -214,18 +183,12 @@ TEST_CASE("a step above temperature 0 draws by the launches of its sampler") {
 TEST_CASE("a period's point is of its steps and the pass that ends them") {
   const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
   const PairSource pair{.model = demo / "nsa", .prompts = listed_prompts({demo / "prompts"})};
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "step", "model": "pair", "context_len": 600,
            "strategy": "resa:b16p0.1f3/ar"},
           {"workload": "rectified_step", "model": "pair", "context_len": 600,
-           "strategy": ["resa:b16p0.1f3/ar", "resa:b16p0.1f600/ar"]}]})",
-      "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+           "strategy": ["resa:b16p0.1f3/ar", "resa:b16p0.1f600/ar"]}])");
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 1, .pair = pair});
   REQUIRE(points.size() == 3);
   for (std::size_t i = 0; i < 2; ++i) {
     CAPTURE(points[i].reason);
@@ -249,18 +212,13 @@ TEST_CASE("a step of a target that drafts for itself is its sparse steps and one
                         .model = folder / "model",
                         .prompts = listed_prompts(
                             {std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts"})};
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+  const SweepPlan plan = cpu_plan(R"([
           {"workload": "step", "model": "pair", "regime": "code", "context_len": 600,
            "launch": ["graph", "stream"],
            "strategy": ["dense/d4k1n5/bfs/c1/F*/draft=resa:b16p0.1", "dense/ar",
-                        "dense/d4k1n5/bfs/c1/F*"]}]})",
-      "test", Backend::kCpu, pair.id);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+                        "dense/d4k1n5/bfs/c1/F*"]}])",
+                                  2, pair.id);
+  const std::vector<PointMeasurement> points = measured(plan, {.threads = 1, .pair = pair});
   REQUIRE(points.size() == 6);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, name_of(point.key.launch), point.reason);

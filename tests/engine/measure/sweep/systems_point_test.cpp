@@ -6,41 +6,20 @@
 #include <set>
 
 #include "engine/analyse/fit/system_points.h"
-#include "engine/measure/sweep/campaign.h"
 #include "kernels/flash_decode/partition.h"
 #include "model/launches/flash_decode.h"
 #include "model/launches/index_scores.h"
 #include "model/launches/topk.h"
 #include "model/words/traffic.h"
+#include "tests/engine/measure/sweep/campaign_case.h"
 
 using namespace versieve;
 using namespace versieve::engine;
 
 namespace {
 
-std::vector<PointMeasurement> run(const std::string& grids) {
-  const SweepPlan plan = sweep_from_json(
-      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": )" + grids + "}",
-      "test", Backend::kCpu);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 2},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
-  return points;
-}
-
 double read_of(const Traffic& t, TrafficTerm term) {
   return t.read_bytes[static_cast<std::size_t>(term)];
-}
-
-const RangeMeasurement& range_of(const PointMeasurement& point, const std::string& path) {
-  for (const RangeMeasurement& range : point.ranges) {
-    if (range.path == path) {
-      return range;
-    }
-  }
-  throw std::runtime_error("no range " + path);
 }
 
 void check_measured(const PointMeasurement& point) {
@@ -59,7 +38,7 @@ void check_measured(const PointMeasurement& point) {
 }  // namespace
 
 TEST_CASE("decode points read what their method reads of the cache") {
-  const auto points = run(R"([{"workload": "decode", "context_len": 2048,
+  const auto points = measured(R"([{"workload": "decode", "context_len": 2048,
     "strategy": ["dense/ar", "resa:b16p0.2f32/ar", "dense/d2k2n5/bfs/c1/F*",
                  "specattn:p0.5/d3k1n4/bfs/c1/F*", "specattn:p0.97/d3k1n4/bfs/c1/F*"]}])");
   REQUIRE(points.size() == 5);
@@ -87,7 +66,7 @@ TEST_CASE("decode points read what their method reads of the cache") {
 }
 
 TEST_CASE("n_min and n_local of a point say how many blocks are read") {
-  const auto points = run(R"([{"workload": "decode", "context_len": 1024,
+  const auto points = measured(R"([{"workload": "decode", "context_len": 1024,
     "strategy": ["resa:b16p0.02f0/ar", "resa:b16p0.02f0n_min4/ar", "resa:b16p0.02f0n_local20/ar",
                  "dense/d3k1n4/bfs/c1/F*/draft=resa:b16p0.1"]}])");
   REQUIRE(points.size() == 4);
@@ -102,7 +81,7 @@ TEST_CASE("n_min and n_local of a point say how many blocks are read") {
 }
 
 TEST_CASE("a rectification's pass reads all of the cache for the tokens of its period") {
-  const auto points = run(R"([
+  const auto points = measured(R"([
     {"workload": "rectify", "context_len": 1024,
      "strategy": ["resa:b16p0.1f4/ar", "resa:b16p0.1f33/ar"]},
     {"workload": "decode", "context_len": 1024,
@@ -125,7 +104,7 @@ TEST_CASE("a rectification's pass reads all of the cache for the tokens of its p
 }
 
 TEST_CASE("the cost model composes the bytes that these points' kernels announce") {
-  std::vector<PointMeasurement> points = run(R"([
+  std::vector<PointMeasurement> points = measured(R"([
     {"workload": "decode", "context_len": 2048,
      "strategy": ["dense/ar", "dense/d2k1n3/bfs/c1/F*", "resa:b16p0.2f32/ar", "resa:b32p0.05f32/ar",
                   "specattn:p0.5/d3k1n4/bfs/c1/F*"]},
@@ -177,7 +156,7 @@ TEST_CASE("the cost model cuts a row's keys as flash_decode does") {
 }
 
 TEST_CASE("a token-level indexer's point scores, then selects, each at its own price") {
-  auto points = run(R"([
+  auto points = measured(R"([
     {"workload": "topk", "length": 700, "rows": 2,
      "case": ["topk:radix/k50/index8x16", "topk:gvr/k50/hint0.75/index8x16"]}])");
   REQUIRE(points.size() == 2);
@@ -201,7 +180,7 @@ TEST_CASE("a token-level indexer's point scores, then selects, each at its own p
 }
 
 TEST_CASE("points of kernels alone bind one launch to its traffic") {
-  const auto points = run(R"([
+  const auto points = measured(R"([
     {"workload": "topk", "length": 5000, "rows": 3,
      "case": ["topk:sort/k50", "topk:radix/k50", "topk:gvr/k50/hint0.75", "topk:gvr/k50"]},
     {"workload": "sampling", "length": 1000, "rows": 4,
@@ -219,7 +198,7 @@ TEST_CASE("points of kernels alone bind one launch to its traffic") {
 }
 
 TEST_CASE("what these workloads cannot measure is refused with a sentence") {
-  const auto points = run(R"([
+  const auto points = measured(R"([
     {"workload": "decode", "model": "nsa-1b", "context_len": 64,
      "strategy": ["nsa/ar", "dense/ar"]},
     {"workload": "decode", "context_len": 64, "strategy": "resa:b16p0.1f32/d3k1n4/bfs/c1/F*"},
