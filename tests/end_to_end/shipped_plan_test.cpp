@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -208,6 +209,50 @@ TEST_CASE("the README's drafts by requests at a time are those of the shipped pl
     page = "\n" + match.suffix().str();
   }
   CHECK(rows == 2);
+}
+
+TEST_CASE("the README says which goals the shipped fit misses, and of when the points are") {
+  const std::string page = test::text_of_file(VERSIEVE_SOURCE_DIR "/README.md");
+  const test::CommandResult fit = test::run_versieve("fit --quick --db " + kShipped);
+  REQUIRE(fit.code == 0);
+  const std::regex missed_form(
+      "- of each number of requests .* ([0-9.]+) % to ([0-9.]+) % "
+      "\\(3\\) +NOT met");
+  std::smatch match;
+  REQUIRE(std::regex_search(fit.out, match, missed_form));
+  CHECK(page.find("Not reached: 85 to 95 % of each number of requests at a time (" +
+                  match[1].str() + " to " + match[2].str() + " % of the three") !=
+        std::string::npos);
+  const std::string others = match.prefix().str() + match.suffix().str();
+  CHECK(others.find("NOT met") == std::string::npos);
+
+  std::string first = "9", last;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(VERSIEVE_SOURCE_DIR "/db/measured")) {
+    if (entry.path().extension() != ".db") {
+      continue;
+    }
+    for (const db::StoredRun& run :
+         db::Store::open(entry.path().string(), db::OpenMode::kReadOnly).runs()) {
+      first = std::min(first, run.record.started_utc.substr(0, 10));
+      last = std::max(last, run.record.started_utc.substr(0, 10));
+    }
+  }
+  const std::string until = last.substr(0, 8) == first.substr(0, 8) ? last.substr(8) : last;
+  CHECK(page.find("CUDA 13.0, " + first + " to " + until + ".") != std::string::npos);
+}
+
+TEST_CASE("the README says how many cells of the shipped plan are played") {
+  const test::CommandResult played =
+      test::run_versieve("replay --json --table " + world().table + " --db " + kShipped);
+  CAPTURE(played.err);
+  REQUIRE(played.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(played.out);
+  REQUIRE(json.at("played_by_first") == 1);
+  std::string page = test::text_of_file(VERSIEVE_SOURCE_DIR "/README.md");
+  std::replace(page.begin(), page.end(), '\n', ' ');
+  CHECK(page.find("(" + json.at("played").dump() + " of " + json.at("cells").dump() +
+                  " cells as shipped, one by its first") != std::string::npos);
 }
 
 TEST_CASE("every lossy entry of the shipped pair's plan is one that the sweep measures") {
