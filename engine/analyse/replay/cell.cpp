@@ -20,6 +20,13 @@ std::vector<Choice> choices_of(const GuardedBucket& bucket) {
   return out;
 }
 
+bool is_baseline(const PlanTable& table, std::int64_t bucket, const Strategy& strategy) {
+  return std::any_of(table.baselines.begin(), table.baselines.end(), [&](const PlanBaseline& b) {
+    return b.bucket == bucket && b.evaluation.strategy == strategy &&
+           (b.role == "fixed" || b.role == "autoregressive");
+  });
+}
+
 }  // namespace
 
 std::vector<Choice> Cell::needed() const {
@@ -57,8 +64,8 @@ std::optional<std::vector<Strategy>> ranked_before_playable(
   std::vector<Strategy> before;
   for (const Strategy& strategy :
        whole_cell(table, bucket, precision, GuardRule::kNextRanked).ranked) {
-    if ((before.empty() || strategy.precision() == precision) && can_be_recorded(strategy) &&
-        plays(strategy)) {
+    const bool is_own = strategy.precision() == precision && !is_baseline(table, bucket, strategy);
+    if ((before.empty() || is_own) && can_be_recorded(strategy) && plays(strategy)) {
       return before;
     }
     before.push_back(strategy);

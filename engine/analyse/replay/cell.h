@@ -30,8 +30,8 @@ struct Cell {
 // The guard begins behind `passed_over`, the better-ranked tuples that cannot be played.
 Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
              const std::vector<Strategy>& passed_over = {});
-// The tuples ranked before the best one that `plays`, in their order; nothing where none does. One
-// that is none of the class's own (a baseline among its ranks) is that best one only as the first.
+// The tuples ranked before the best one that `plays`, in their order; nothing where none does. A
+// baseline among its ranks is that best one only as the first.
 std::optional<std::vector<Strategy>> ranked_before_playable(
     const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
     const std::function<bool(const Strategy&)>& plays);

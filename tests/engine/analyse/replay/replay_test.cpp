@@ -188,6 +188,15 @@ TEST_CASE("a cell is played by its best recorded tuple, which says what it passe
         std::string::npos);
 }
 
+TEST_CASE("plain decoding, which needs no walk, stands in for no tuple of the class") {
+  PlanTable table = table_of_two();
+  table.entries.push_back({.rank = 3, .evaluation = evaluation("nsa/ar", 1.0, 10.0)});
+  table.entries.push_back({.rank = 4, .evaluation = evaluation(kBase, 5.0, 60.0)});
+  const Replay replay = engine::replay(table, walks_of({point(kBase, {5, 5, 2})}), {});
+  CHECK(replay.rows.empty());
+  CHECK(replay.gaps.size() == 1);
+}
+
 TEST_CASE("a baseline that ranks behind a class's own tuples is not played in their place") {
   PlanTable table = table_of_two();
   const std::string own = "nsa/d5k4n16/bfs/c1/(FR)*";
