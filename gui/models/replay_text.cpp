@@ -38,6 +38,15 @@ QString choices_table(const std::vector<Choice>& choices) {
   return html + "</table>";
 }
 
+// Of what the guard could reach what it may: plain decoding needs no walk.
+std::vector<Choice> recorded(std::vector<Choice> choices, const engine::ReplayRow& cell) {
+  std::erase_if(choices, [&](const Choice& choice) {
+    return choice.strategy.draft.speculates() && std::find(cell.choices.begin(), cell.choices.end(),
+                                                           choice.strategy) == cell.choices.end();
+  });
+  return choices;
+}
+
 QString heading(const QString& text) {
   return "<p class='quiet' style='margin-top:12px; margin-bottom:2px'>" + text + "</p>";
 }
@@ -87,10 +96,8 @@ QString replay_summary(const Replayed& replayed) {
   };
   return QString(
              "%1 on %2, along recorded texts of the test split (%3), in %4 of %10 cells. Mean gain "
-             "over "
-             "the fixed baseline: best recorded tuple %5 (in %11 the first); with the guard to the "
-             "next ranked %6 (%7); with "
-             "the guard by promise %8 (%9).")
+             "over the fixed baseline: best recorded tuple %5 (the first in %11 of them); with the "
+             "guard to the next ranked %6 (%7); with the guard by promise %8 (%9).")
              .arg(QString::fromStdString(table.model), QString::fromStdString(table.hardware),
                   QString::fromStdString(table.acceptance_pair))
              .arg(replay.rows.size())
@@ -160,7 +167,7 @@ QString replay_row_html(const Replayed& replayed, const engine::ReplayRow& cell)
   html += row("by promise",
               policy(cell.best_p.throughput, cell.base) + moved(cell.best_p, cell.requests));
   html += "</table>" + heading("What the guard may move to, as planned") +
-          choices_table(choices.with_plain);
+          choices_table(recorded(choices.with_plain, cell));
   const GuardConstants& guard = table.guard;
   return html + heading("When it moves") +
          QString(

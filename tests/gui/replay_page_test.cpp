@@ -152,7 +152,7 @@ class ReplayPageTest : public QObject {
     QVERIFY(gaps >= 3);  // strict at the longest contexts, reusing at all but the shortest
     QVERIFY(whole_classes_text(replayed).contains("Sparse"));
     QVERIFY(replay_row_html(replayed, again.rows.front()).contains(" of it"));
-    QVERIFY(replay_summary(replayed).contains("(in 4 the first)"));
+    QVERIFY(replay_summary(replayed).contains("(the first in 4 of them)"));
     engine::ReplayRow behind = again.rows.front();
     behind.rank = 2;
     behind.passed_over = {behind.choices.front()};
