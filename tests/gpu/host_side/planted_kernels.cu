@@ -1,5 +1,7 @@
 #include "tests/gpu/host_side/planted_kernels.h"
 
+#include <type_traits>
+
 namespace versieve::test {
 namespace {
 
@@ -19,8 +21,20 @@ __global__ void __launch_bounds__(kPlantedThreads)
   }
 }
 
+// Instances of one name that take a number, or a pointer.
+template <class Argument>
+__global__ void __launch_bounds__(kPlantedThreads) planted_either_kernel(Argument argument) {
+  if constexpr (std::is_pointer_v<Argument>) {
+    *argument = 1;
+  }
+}
+
 }  // namespace
 
+const void* planted_either(bool pointer) {
+  return pointer ? reinterpret_cast<const void*>(&planted_either_kernel<int*>)
+                 : reinterpret_cast<const void*>(&planted_either_kernel<long long>);
+}
 const void* planted_sum() {
   return reinterpret_cast<const void*>(&planted_sum_kernel);
 }

@@ -12,6 +12,8 @@ struct PlantedTable {
   int count = 0;
   const int* in[640] = {};
 };
+// Instances of one template: of an int*, or of a number of as many bytes.
+const void* planted_either(bool pointer);
 const void* planted_sum();
 const void* planted_table();
 

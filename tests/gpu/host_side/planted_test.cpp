@@ -200,6 +200,28 @@ TEST_CASE("pointers within a launch's arguments and within memory that the host 
   check_none();
 }
 
+TEST_CASE("numbers are no pointers, whatever another instance of a kernel's template takes") {
+  const Fixture f;
+  int* const gone = Fixture::block();
+  const auto launch = [&](bool pointer, std::uintptr_t word) {
+    void* arguments[] = {&word};
+    cudaLaunchKernel(planted_either(pointer), 1, 1, arguments, 0, f.stream);
+  };
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(gone);
+  launch(true, address);
+  launch(false, address);  // bytes that nobody wrote may hold one
+  launch(false, 12345);
+  cudaStreamSynchronize(f.stream);
+  cudaFree(gone);
+  launch(false, address);
+  check_none();
+  launch(true, address / 256 * 256 + 1);        // a flag in front of what is left of a pointer
+  launch(true, (address >> 32 << 32) + 70000);  // an index in front of another number
+  check_none();
+  launch(true, address);
+  check_one(Rule::kMemory, "planted_either_kernel: the pointer at byte 0");
+}
+
 TEST_CASE("a copy or a memset beyond its memory is found") {
   const Fixture f;
   std::vector<char> host(2 * kBytes);
