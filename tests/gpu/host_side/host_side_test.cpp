@@ -196,6 +196,38 @@ TEST_CASE("recordings outlive the buffers of requests that come and go", "[host_
   CHECK(watched.replays() > 200);
 }
 
+// A piece of more than 256 tokens has an attention launch of its own, whose scratch memory may grow
+// while trees' calls are prepared that name it.
+TEST_CASE("long pieces of prompts keep the runtime's rules beside trees", "[host_side]") {
+  const Watched watched;
+  std::int64_t prompts = 0;
+  mock_cuda::compute("nsa_prompt_kernel", [&](const mock_cuda::LaunchedKernel&) { ++prompts; });
+  {
+    tiny::Engine<Bf16> engine(kernels::make_cuda_ops<Bf16>(), demo_shape(AttentionKind::kNsa));
+    for (const std::int64_t length : {300, 700, 1900}) {
+      play(engine, alike_requests({"nsa/d4k4n16/bfs/c8e/F*", "nsa/ar"}, 5, length, 12),
+           {.concurrency = 3, .pages = 3 * pages_of(2200), .prefill_rows = 600}, 2, 2);
+    }
+  }
+  mock_cuda::compute("nsa_prompt_kernel", [](const mock_cuda::LaunchedKernel&) {});
+  CHECK(prompts > 50);
+}
+
+// As tests/gpu's, whose tokens are a GPU's: one recording, and one of a further bound.
+TEST_CASE("short prompts that are a little longer each time leave recordings as they are",
+          "[host_side]") {
+  const Watched watched;
+  tiny::Engine<Bf16> engine(kernels::make_cuda_ops<Bf16>(), tiny::shape());
+  for (std::int64_t tokens = 130; tokens <= 250; tokens += 20) {
+    engine.generator.prefill(tiny::prompt(tokens));
+    GenerateOptions options = tiny::options("nsa/ar", 40);
+    options.records_steps = true;
+    engine.generator.run(options);
+  }
+  CHECK(watched.captures() == 2);
+  CHECK(watched.replays() > 200);
+}
+
 TEMPLATE_TEST_CASE("requests alone keep the runtime's rules", "[host_side]", float, Bf16) {
   const Watched watched;
   // A longer prompt makes caches anew, which recordings of the tuples before it name.
