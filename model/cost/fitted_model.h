@@ -126,8 +126,10 @@ struct FittedModel {
   // is of it, little (measured) if it has the same SMs and another memory, much (assumed) if its
   // chip is another; less where its rates were measured.
   double carried_half_width(const HardwareSpec& hardware) const;
-  // The same of the other systems' launches, which fewer points judged.
+  // The same of the other systems' launches and of steps of many requests, which fewer points
+  // judged.
   double carried_system_half_width(const HardwareSpec& hardware) const;
+  double carried_batch_half_width(const HardwareSpec& hardware) const;
   // Why a step of the geometry lies outside the measured contexts or query counts, with the nearest
   // measured regimes named; empty inside. Of a geometry without steps: its attention's regimes.
   std::string outside_because(std::int64_t context_len, std::int64_t num_queries) const;

@@ -90,6 +90,7 @@ Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
       calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
       carried_half_width_(fit.carried_half_width(hardware)),
       carried_system_half_width_(fit.carried_system_half_width(hardware)),
+      carried_batch_half_width_(fit.carried_batch_half_width(hardware)),
       is_small_pair_(is_small_pair(draft, target.vocab)),
       requests_(std::max(requests, concurrency)),
       concurrency_(concurrency) {
@@ -105,8 +106,9 @@ double Pricer::with_batch_error(double of_one, std::int64_t nodes, AttentionKind
     const double borrowed = is_batch_geometry(fit_.batch, target_)
                                 ? 0.0
                                 : batch_log_error(concurrency_, rows, measured_rows_);
-    return std::hypot(batch_log_error(concurrency_, rows, measured_rows_, fit_.batch), borrowed,
-                      transfer_width() / kNinety);
+    return std::hypot(batch_log_error(concurrency_, rows, measured_rows_, fit_.batch) +
+                          batch_transfer_width() / kNinety,
+                      borrowed);
   }
   return std::hypot(of_one, batch_log_error(concurrency_, rows, measured_rows_));
 }

@@ -67,6 +67,7 @@ class Pricer {
   // Half-width of log latency that another machine than the fit's adds.
   double transfer_width() const { return carried_half_width_; }
   double system_transfer_width() const { return carried_system_half_width_; }  // of the others
+  double batch_transfer_width() const { return carried_batch_half_width_; }    // of many requests
   NsaForm form() const { return form_; }
   const DraftShape& draft() const { return draft_; }
   std::int64_t requests() const { return requests_; }  // that intervals are of
@@ -108,6 +109,7 @@ class Pricer {
   bool calibrated_;  // scaled by what was measured there
   double carried_half_width_;
   double carried_system_half_width_;
+  double carried_batch_half_width_;
   bool is_small_pair_;  // steps of others say little of its steps
   std::int64_t requests_;
   std::int64_t concurrency_;

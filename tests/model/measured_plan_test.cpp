@@ -62,6 +62,9 @@ TEST_CASE("another machine gets wider intervals, another chip much wider ones") 
   CHECK(fit.carried_system_half_width(hardware_by_key("h200-sxm")) == 0.0);
   CHECK(fit.carried_system_half_width(hardware_by_key("h100-sxm")) == Approx(0.10));
   CHECK(fit.carried_system_half_width(hardware_by_key("b200")) == Approx(0.30));
+  CHECK(fit.carried_batch_half_width(hardware_by_key("h200-sxm")) == 0.0);
+  CHECK(fit.carried_batch_half_width(hardware_by_key("h100-sxm")) == Approx(0.07));
+  CHECK(fit.carried_batch_half_width(hardware_by_key("b200")) == Approx(0.30));
   // The same SMs with memories farther apart than those two machines': in proportion, and never
   // more than another chip.
   HardwareSpec what_if = hardware_by_key("h200-sxm");

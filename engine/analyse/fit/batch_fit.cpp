@@ -435,7 +435,7 @@ void fit_batches(const std::vector<PointMeasurement>& measured, const HardwareSp
   if (prior != nullptr && prior->batch.measured()) {
     report.model.batch = prior->batch;
     BatchFit& batch = report.model.batch;
-    const double further = prior->carried_half_width(hardware);
+    const double further = prior->carried_batch_half_width(hardware);
     batch.log_latency += further;
     for (BatchWidth& width : batch.widths) {
       width.log_latency += further;

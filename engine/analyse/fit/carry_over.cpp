@@ -136,7 +136,7 @@ void judge_systems(const FittedModel& model, const HardwareSpec& hardware,
 void judge_batches(const FittedModel& model, const HardwareSpec& hardware,
                    const std::vector<BatchPoint>& points, CarriedFit& out) {
   const HardwareSpec priced = model.priced_on(hardware);
-  CarryJudge judge(model.carried_half_width(hardware));
+  CarryJudge judge(model.carried_batch_half_width(hardware));
   const std::string all = "many requests";
   std::set<std::int64_t> numbers;
   const auto row = [](std::int64_t requests) { return "requests " + std::to_string(requests); };

@@ -105,7 +105,17 @@ TEST_CASE("a fit of the H200 predicts what was measured on an H100") {
     check_within(fit.systems.back().dram_bytes, 0.02, 0.07);
     CHECK(*fit.system_width.covered_90 > 0.90);
     CHECK(*fit.system_width.needed < fit.system_width.added);
+    // Steps of 1 to 128 requests, a row a number, all in the last.
+    REQUIRE(fit.batches.size() == 9);
+    CHECK(fit.batches.back().points == "many requests");
+    CHECK(fit.batches.back().latency.points == 143);
+    check_within(fit.batches.back().latency, 0.06, 0.14);
+    check_within(fit.batches.back().dram_bytes, 0.03, 0.13);
+    CAPTURE(*fit.batch_width.covered_90, *fit.batch_width.needed);
+    CHECK(*fit.batch_width.covered_90 > 0.90);
+    CHECK(*fit.batch_width.needed <= fit.batch_width.added);
   }
+  CHECK(report.batch_points == 174);
   CHECK(report.system_points == 183);  // what this machine has points of: no indexer's
   CHECK(by_rates.width.added < by_sheet.width.added);
   const nlohmann::json json = nlohmann::json::parse(carry_json(report));
@@ -115,6 +125,9 @@ TEST_CASE("a fit of the H200 predicts what was measured on an H100") {
   const nlohmann::json others = json["carried"][0]["other_systems"];
   CHECK(others["errors"].size() == by_sheet.systems.size());
   CHECK(others["added_log_half_width"].get<double>() == by_sheet.system_width.added);
+  const nlohmann::json many = json["carried"][1]["many_requests"];
+  CHECK(many["errors"].size() == by_rates.batches.size());
+  CHECK(many["added_log_half_width"].get<double>() == by_rates.batch_width.added);
   CHECK(has(carry_text(report), "by the rates that were measured there"));
 }
 
