@@ -234,13 +234,23 @@ Answer run_many(const Options& options, const CommandContext& context) {
   check_batch(options);
   engine::BatchRunRequest request = batch_request(options);
   const PlannedFor planned = use_cells(options, request);
+  bool in_line = false;  // of progress, which an error ends
   if (!context.json) {
-    request.on_finished = [](std::int64_t finished, std::int64_t requests) {
+    request.on_finished = [&in_line](std::int64_t finished, std::int64_t requests) {
+      in_line = finished < requests;
       write_progress("\r" + std::to_string(finished) + " of " + std::to_string(requests) +
-                     " requests finished" + (finished == requests ? "\n" : ""));
+                     " requests finished" + (in_line ? "" : "\n"));
     };
   }
-  engine::BatchReport report = engine::run_batch(request);
+  engine::BatchReport report;
+  try {
+    report = engine::run_batch(request);
+  } catch (...) {
+    if (in_line) {
+      write_progress("\n");
+    }
+    throw;
+  }
   remark_temperature(planned.temperature, options.request, report);
   remark_pair(planned.pair, options.request, report);
   remark_machine(planned.hardware, report);

@@ -181,7 +181,7 @@ std::string text_of(const SwitchPoint& point, const PlanTable& table) {
          (point.high > 0 ? std::to_string(point.high) : "more than " + std::to_string(most)) + "]";
 }
 
-std::string batch_text(const FittedModel& fit, AttentionKind target) {
+std::string batch_text(const FittedModel& fit, AttentionKind target, const HardwareSpec& hardware) {
   const BatchFit& batch = fit.batch;
   if (!batch.measured(target)) {
     return formatted(
@@ -191,9 +191,16 @@ std::string batch_text(const FittedModel& fit, AttentionKind target) {
         "layer's attention is taken as one launch over all requests",
         kRequestsLogError, kRowsLogError);
   }
+  const double carried = fit.carried_batch_half_width(hardware);
+  const std::string elsewhere =
+      carried > 0.0 ? formatted(
+                          "; none was timed on this machine, so their intervals reach %.0f %% "
+                          "further",
+                          100.0 * std::expm1(carried))
+                    : "";
   return formatted(
       "Steps of several requests are as %lld measured ones of this engine, %s: 90 %% of those "
-      "whose number of requests the fit had not seen lay within %.1f %%; beyond %lld requests or "
+      "whose number of requests the fit had not seen lay within %.1f %%%s; beyond %lld requests or "
       "%lld nodes in all a standard error of %.2f in log comes on top for each doubling (an "
       "assumption); those of %sReSA, SpecAttn and an indexer were not measured, stay as of "
       "recorded steps and gain too much beside plain decoding that was. Groups of queries had "
@@ -202,17 +209,18 @@ std::string batch_text(const FittedModel& fit, AttentionKind target) {
       "on top that grows with the requests (an assumption)",
       static_cast<long long>(batch.points),
       batch.launch == LaunchMode::kGraph ? "recorded" : "as its sessions run them",
-      100.0 * std::expm1(batch.log_latency), static_cast<long long>(batch.most_requests),
-      static_cast<long long>(batch.most_rows), kRowsLogError,
-      batch.dense_points == 0 ? "dense targets, " : "", batch.least_overlap);
+      100.0 * std::expm1(batch.log_latency), elsewhere.c_str(),
+      static_cast<long long>(batch.most_requests), static_cast<long long>(batch.most_rows),
+      kRowsLogError, batch.dense_points == 0 ? "dense targets, " : "", batch.least_overlap);
 }
 
 std::string batch_text(const PlanTable& table) {
   if (table.batched.empty()) {
     return {};
   }
-  return table.several_requests.empty() ? batch_text(FittedModel{}, AttentionKind::kNsa)
-                                        : table.several_requests;
+  return table.several_requests.empty()
+             ? batch_text(FittedModel{}, AttentionKind::kNsa, HardwareSpec{})
+             : table.several_requests;
 }
 
 }  // namespace versieve

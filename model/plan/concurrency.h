@@ -64,7 +64,7 @@ std::vector<SwitchPoint> switch_points(const FittedModel& fit, const HardwareSpe
 std::string text_of(const SwitchPoint& point, const PlanTable& table);
 // What times of several requests and their intervals rest on, sentences: of a fit for such a
 // target, and of a table; empty of a plan of one.
-std::string batch_text(const FittedModel& fit, AttentionKind target);
+std::string batch_text(const FittedModel& fit, AttentionKind target, const HardwareSpec& hardware);
 std::string batch_text(const PlanTable& table);
 
 }  // namespace versieve

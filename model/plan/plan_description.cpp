@@ -133,9 +133,6 @@ class Description {
     if (pricer_.system_transfer_width() != pricer_.transfer_width() && !fit_.systems.empty()) {
       further += " (of other systems " + percent(pricer_.system_transfer_width()) + ")";
     }
-    if (pricer_.concurrency() > 1 && fit_.batch.measured()) {
-      further += " (of many requests " + percent(pricer_.batch_transfer_width()) + ")";
-    }
     if (!table_.calibrated) {
       return scaled + "bandwidth, clocks and SM count; nothing was measured on it, " + further;
     }

@@ -475,7 +475,7 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
             .run());
   }
   table.several_requests =
-      table.batched.empty() ? std::string() : batch_text(fit, target.attention);
+      table.batched.empty() ? std::string() : batch_text(fit, target.attention, hardware);
   table.switches = switch_points(fit, hardware, target, options, table);
   return table;
 }

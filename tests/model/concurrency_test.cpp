@@ -141,13 +141,20 @@ TEST_CASE("where steps of many requests were measured, their times and intervals
   CHECK(log_width(many.latency_interval_us) >= Approx(2.0 * 0.08));
   CHECK(log_width(many.latency_interval_us) <
         log_width(plain_of(assumed.batched[0], 0)->latency_interval_us));
+  // On another machine's memory that is said, as much as it is.
+  CHECK(batch_text(table).find("further") == std::string::npos);
+  const PlanTable carried = plan(fit, hardware_by_key("h100-sxm"), target, options);
+  CHECK(batch_text(carried).find("reach 7 % further") != std::string::npos);
+  CHECK(log_width(plain_of(carried.batched[0], 0)->latency_interval_us) ==
+        Approx(log_width(many.latency_interval_us) + 2.0 * 0.07));
   // However wide its numbers are, the sentence ends.
   fit.batch.log_latency = 700.0;
-  const std::string wide = batch_text(fit, target.attention);
+  const std::string wide = batch_text(fit, target.attention, hardware_by_key("h200-sxm"));
   CHECK(wide.size() > 960);
   CHECK(wide.substr(wide.size() - 15) == "(an assumption)");
   // Points of sparse targets say nothing of a dense one.
-  CHECK(batch_text(fit, AttentionKind::kDense).find("assumptions") != std::string::npos);
+  CHECK(batch_text(fit, AttentionKind::kDense, hardware_by_key("h200-sxm")).find("assumptions") !=
+        std::string::npos);
 }
 
 TEST_CASE("a step measured of one request says nothing of several") {

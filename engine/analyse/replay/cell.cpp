@@ -27,6 +27,11 @@ bool is_baseline(const PlanTable& table, std::int64_t bucket, const Strategy& st
   });
 }
 
+bool is_own(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+            const Strategy& strategy) {
+  return strategy.precision() == precision && !is_baseline(table, bucket, strategy);
+}
+
 }  // namespace
 
 std::vector<Choice> Cell::needed() const {
@@ -44,7 +49,15 @@ Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precisi
                            : "passed over");
   };
   const auto choices = [&](GuardRule rule) {
-    return choices_of(guarded_bucket(table, bucket, precision, rule, refusal));
+    std::vector<Choice> out = choices_of(guarded_bucket(table, bucket, precision, rule, refusal));
+    // A baseline that ranks before what is played stands in for it no more than behind it.
+    const auto own = std::find_if(out.begin(), out.end(), [&](const Choice& choice) {
+      return is_own(table, bucket, precision, choice.strategy);
+    });
+    if (!passed_over.empty() && own != out.end()) {
+      std::rotate(out.begin(), own, own + 1);
+    }
+    return out;
   };
   Cell cell{.ranked = choices(GuardRule::kNextRanked),
             .with_plain = choices(GuardRule::kMostPromising)};
@@ -64,11 +77,11 @@ std::optional<std::vector<Strategy>> ranked_before_playable(
   std::vector<Strategy> before;
   for (const Strategy& strategy :
        whole_cell(table, bucket, precision, GuardRule::kNextRanked).ranked) {
-    const bool is_own = strategy.precision() == precision && !is_baseline(table, bucket, strategy);
-    if ((before.empty() || is_own) && can_be_recorded(strategy) && plays(strategy)) {
+    if (!can_be_recorded(strategy) || !plays(strategy)) {
+      before.push_back(strategy);
+    } else if (before.empty() || is_own(table, bucket, precision, strategy)) {
       return before;
     }
-    before.push_back(strategy);
   }
   return std::nullopt;
 }

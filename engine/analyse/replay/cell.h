@@ -27,11 +27,12 @@ struct Cell {
   std::vector<Choice> needed() const;  // whose walks must be recorded. REQUIRES: a base
 };
 
-// The guard begins behind `passed_over`, the better-ranked tuples that cannot be played.
+// The guard begins behind `passed_over`, the better-ranked tuples that cannot be played, at the
+// class's own best one; baselines that rank between stay within its reach.
 Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
              const std::vector<Strategy>& passed_over = {});
-// The tuples ranked before the best one that `plays`, in their order; nothing where none does. A
-// baseline among its ranks is that best one only as the first.
+// The tuples that do not play and are ranked before the best one that `plays`, in their order;
+// nothing where none does. A baseline among its ranks is that best one only as the first.
 std::optional<std::vector<Strategy>> ranked_before_playable(
     const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
     const std::function<bool(const Strategy&)>& plays);

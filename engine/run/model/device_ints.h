@@ -19,7 +19,7 @@ class DeviceInts {
  public:
   // Room for that many on the device, whose address stays until more is asked for; in powers of
   // two, since recordings go with what is released and prompts of about one length are to keep
-  // them. The lists of a short prompt, which is read as a tree, fit whatever its length.
+  // them. The lists of a short prompt, which is read as a tree, fit up to 30 layers.
   const std::int32_t* reserve(kernels::Ops<T>& ops, std::int64_t count) {
     if (buffer_.count() < count) {
       const std::uint64_t room =

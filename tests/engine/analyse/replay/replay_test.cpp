@@ -188,6 +188,18 @@ TEST_CASE("a cell is played by its best recorded tuple, which says what it passe
         std::string::npos);
 }
 
+TEST_CASE("a baseline that ranks before what is played is not passed over, and stays in reach") {
+  PlanTable table = table_of_two();
+  table.entries[0].rank = 3;
+  table.entries.push_back({.rank = 2, .evaluation = evaluation("nsa/ar", 1.0, 10.0)});
+  const Replay replay =
+      engine::replay(table, walks_of({point(kBase, {5, 5, 2}), point(kSecond, {3, 3, 3, 3})}), {});
+  REQUIRE(replay.rows.size() == 1);
+  CHECK(replay.rows[0].rank == 3);
+  CHECK(replay.rows[0].passed_over == std::vector{Strategy::parse(kFirst)});
+  CHECK(replay.rows[0].choices == std::vector{Strategy::parse(kSecond), Strategy::parse("nsa/ar")});
+}
+
 TEST_CASE("plain decoding, which needs no walk, stands in for no tuple of the class") {
   PlanTable table = table_of_two();
   table.entries.push_back({.rank = 3, .evaluation = evaluation("nsa/ar", 1.0, 10.0)});
