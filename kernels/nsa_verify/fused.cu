@@ -13,9 +13,9 @@ namespace versieve::kernels {
 namespace {
 
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
-  // A cache without rows is never read; its map is of memory that is there.
+  // A cache without rows is never read.
   const auto map = [&](const Bf16* cache, std::int64_t rows) {
-    return cache_map(rows > 0 && cache != nullptr ? cache : p.q, std::max<std::int64_t>(rows, 1),
+    return cache_map(cache != nullptr ? cache : p.q, std::max<std::int64_t>(rows, 1),
                      p.num_kv_heads, p.head_dim, kTileKeys);
   };
   const std::int64_t tokens = p.pages.rows(p.context_len);

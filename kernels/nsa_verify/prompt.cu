@@ -1,9 +1,9 @@
 // nsa_prompt: NSA attention of a prompt's tokens in one launch, bf16 (README.md, "Prompts").
 // Grid: thread blocks that stay, one an SM, and take (64 tokens, or fewer where there are few; KV
-// head) after one another, those of the longest contexts first. Per block: compressed tokens with softmax weights kept, the choice
-// of blocks, selected blocks of any of its tokens under masks, window, gates and the one write.
-// Traffic: traffic::nsa_prompt. Bound by what the second-level cache delivers where neighbours
-// choose other blocks, else by the warps' instructions.
+// head) after one another, those of the longest contexts first. Per block: compressed tokens with
+// softmax weights kept, the choice of blocks, selected blocks of any of its tokens under masks,
+// window, gates and the one write. Traffic: traffic::nsa_prompt. Bound by what the second-level
+// cache delivers where neighbours choose other blocks, else by the warps' instructions.
 #include "kernels/nsa_verify/prompt.h"
 
 #include <algorithm>
