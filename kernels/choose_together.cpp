@@ -9,6 +9,8 @@
 #include "kernels/index_keys/together.h"
 #include "kernels/index_scores/launch.h"
 #include "kernels/resa_decode/together.h"
+#include "kernels/token_list/together.h"
+#include "kernels/top_p/together.h"
 #include "kernels/topk/together.h"
 #endif
 
@@ -76,6 +78,20 @@ void topk_together(Ops<T>& ops, std::span<const TopkParams<T>> calls) {
       [&](const auto& p) { ops.topk(p); });
 }
 template <class T>
+void top_p_together(Ops<T>& ops, std::span<const TopPParams<SumOf<T>>> calls) {
+  run(
+      ops, calls, [](const auto& all) { return top_p_together_scratch_bytes(all); },
+      [](const auto& all, const auto& context) { launch_top_p_together(all, context); },
+      [&](const auto& p) { ops.top_p(p); });
+}
+template <class T>
+void token_list_together(Ops<T>& ops, std::span<const TokenListParams> calls) {
+  run(
+      ops, calls, [](const auto& all) { return token_list_together_scratch_bytes(all); },
+      [](const auto& all, const auto& context) { launch_token_list_together(all, context); },
+      [&](const auto& p) { ops.token_list(p); });
+}
+template <class T>
 void resa_decode_together(Ops<T>& ops, std::span<const ResaDecodeParams<T>> calls) {
   run(
       ops, calls, [](const auto& all) { return resa_together_scratch_bytes(all); },
@@ -89,6 +105,8 @@ void resa_decode_together(Ops<T>& ops, std::span<const ResaDecodeParams<T>> call
   template void index_query_together(Ops<T>&, std::span<const IndexQueryParams<T>>);   \
   template void index_scores_together(Ops<T>&, std::span<const IndexScoresParams<T>>); \
   template void topk_together(Ops<T>&, std::span<const TopkParams<T>>);                \
+  template void top_p_together(Ops<T>&, std::span<const TopPParams<SumOf<T>>>);        \
+  template void token_list_together(Ops<T>&, std::span<const TokenListParams>);        \
   template void resa_decode_together(Ops<T>&, std::span<const ResaDecodeParams<T>>);
 VERSIEVE_INSTANTIATE(double)
 VERSIEVE_INSTANTIATE(float)

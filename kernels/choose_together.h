@@ -22,6 +22,12 @@ void index_scores_together(Ops<T>& ops, std::span<const IndexScoresParams<T>> ca
 // Sorts (TopkVariant::kSort, and rows that only a sort takes) have launches of their own.
 template <class T>
 void topk_together(Ops<T>& ops, std::span<const TopkParams<T>> calls);
+// The shares and lists of SpecAttn. Calls whose rows take as many blocks share the launch of their
+// thresholds; the other launches are all calls'.
+template <class T>
+void top_p_together(Ops<T>& ops, std::span<const TopPParams<SumOf<T>>> calls);
+template <class T>
+void token_list_together(Ops<T>& ops, std::span<const TokenListParams> calls);
 // Those whose caches are one pool's and whose blocks of keys are alike share launches.
 template <class T>
 void resa_decode_together(Ops<T>& ops, std::span<const ResaDecodeParams<T>> calls);

@@ -1,14 +1,19 @@
 #include "kernels/launch.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
+#include <vector>
 
 #include "kernels/common/block_reduce.cuh"
+#include "kernels/common/call_list.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/shared_memory.cuh"
+#include "kernels/top_p/together.h"
 #include "model/launches/specattn.h"
 #include "model/words/assert.h"
 
@@ -195,21 +200,35 @@ struct Halving {
   }
 };
 
-// Grid: a cluster a row, a part of the row a block; blocks beyond those that the row's own length
-// asks for add nothing. Traffic: traffic::top_p. Bound by the latency of dependent sums over the
-// cluster, one for kJoined halvings.
+// A call, all of whose strides are set, and where its rows' thresholds lie between the launches.
+struct TopPCall {
+  TopPParams<float> p;
+  float* least;  // [lists, rows]
+
+  __host__ __device__ std::int64_t all_rows() const { return p.lists * p.rows; }
+};
+
+// Grid: (a cluster a row, a part of the row a block; call); blocks beyond those that the row's own
+// length asks for add nothing. Traffic: traffic::top_p. Bound by the latency of dependent sums over
+// the cluster, one for kJoined halvings.
+template <int kCalls>
 __global__ void __launch_bounds__(kRowThreads)
-    top_p_threshold_kernel(const __grid_constant__ TopPParams<float> p, float* least, bool staged) {
+    top_p_threshold_kernel(const __grid_constant__ CallList<TopPCall, kCalls> calls, bool staged) {
   extern __shared__ float held[];
   __shared__ RowShared shared;
+  const TopPCall& call = calls.at(blockIdx.y);
+  const TopPParams<float>& p = call.p;
   release_successors();
   if (threadIdx.x < 2) {
     barrier_init(shared_address(&shared.pushed[threadIdx.x]), 1);
     publish_barriers();
   }
   const Place place = cluster_place();
-  wait_for_predecessors();
   const std::int64_t row = static_cast<int>(blockIdx.x) / place.blocks;
+  if (kCalls > 1 && row >= call.all_rows()) {  // all of the cluster
+    return;
+  }
+  wait_for_predecessors();
   const std::int64_t length = length_of(p);
   const std::int64_t part = block_weights(length);
   const std::int64_t first = place.rank * part;
@@ -238,15 +257,21 @@ __global__ void __launch_bounds__(kRowThreads)
     halving.walk(at, part_masses.mass);
   }
   if (threadIdx.x == 0 && place.rank == 0) {
-    least[row] = halving.low;
+    call.least[row] = halving.low;
     p.mass[row] = static_cast<float>(halving.kept);
   }
 }
 
-// Grid: tokens, lists.
+// Grid: tokens, lists, calls.
+template <int kCalls>
 __global__ void __launch_bounds__(kUnionThreads)
-    top_p_union_kernel(const __grid_constant__ TopPParams<float> p, const float* least) {
+    top_p_union_kernel(const __grid_constant__ CallList<TopPCall, kCalls> calls) {
+  const TopPCall& call = calls.at(blockIdx.z);
+  const TopPParams<float>& p = call.p;
   release_successors();
+  if (kCalls > 1 && blockIdx.y >= p.lists) {
+    return;
+  }
   wait_for_predecessors();
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kUnionThreads + threadIdx.x;
   if (token >= length_of(p)) {
@@ -256,7 +281,7 @@ __global__ void __launch_bounds__(kUnionThreads)
   int kept = 0;
 #pragma unroll 4
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    kept |= weights[r * p.row_stride] >= least[blockIdx.y * p.rows + r] ? 1 : 0;
+    kept |= weights[r * p.row_stride] >= call.least[blockIdx.y * p.rows + r] ? 1 : 0;
   }
   p.mask[blockIdx.y * p.mask_stride + token] = kept;
 }
@@ -276,9 +301,10 @@ int lone_clusters() {
     config.attrs = &size;
     config.numAttrs = 1;
     int count = 0;
-    check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    check(cudaFuncSetAttribute(top_p_threshold_kernel<1>,
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(crowding_bytes(1))));
-    check(cudaOccupancyMaxActiveClusters(&count, top_p_threshold_kernel, &config));
+    check(cudaOccupancyMaxActiveClusters(&count, top_p_threshold_kernel<1>, &config));
     return std::max(count, 1);
   }();
   return clusters;
@@ -292,51 +318,112 @@ std::size_t spread_bytes(std::int64_t rows) {
   return crowding_bytes(std::max(blocks_an_sm, std::int64_t{1}));
 }
 
-void launch_thresholds(const TopPParams<float>& p, float* least, cudaStream_t stream) {
-  const std::int64_t part = most_block_weights(p.length);
+template <int kCalls>
+void launch_thresholds(const CallList<TopPCall, kCalls>& list, std::span<const TopPCall> calls,
+                       cudaStream_t stream) {
+  const unsigned blocks = static_cast<unsigned>(row_blocks(calls.front().p.length));
+  const std::int64_t part =
+      most_of(calls, [](const TopPCall& call) { return most_block_weights(call.p.length); });
+  const std::int64_t rows = most_of(calls, [](const TopPCall& call) { return call.all_rows(); });
   const bool staged = part <= kMaxSharedWeights;
-  const unsigned blocks = static_cast<unsigned>(row_blocks(p.length));
-  check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed,
-                             1));
+  check(cudaFuncSetAttribute(top_p_threshold_kernel<kCalls>,
+                             cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   std::size_t bytes = staged ? static_cast<std::size_t>(part) * sizeof(float) : 0;
   if (part > kBlockWeights) {  // shorter parts have little to add, and leave room to others
-    bytes = std::max(bytes, spread_bytes(p.rows * p.lists));
+    std::int64_t all = 0;
+    for (const TopPCall& call : calls) {
+      all += call.all_rows();
+    }
+    bytes = std::max(bytes, spread_bytes(all));
   }
-  launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(p.rows * p.lists)),
+  launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(rows),
+                                 static_cast<unsigned>(calls.size())),
                     .threads = kRowThreads,
                     .cluster = blocks,
                     .shared_bytes = bytes,
                     .stream = stream},
-                   top_p_threshold_kernel, p, least, staged);
+                   top_p_threshold_kernel<kCalls>, list, staged);
+}
+
+template <int kCalls>
+void launch_unions(const CallList<TopPCall, kCalls>& list, std::span<const TopPCall> calls,
+                   cudaStream_t stream) {
+  const std::int64_t length = most_of(calls, [](const TopPCall& call) { return call.p.length; });
+  const std::int64_t lists = most_of(calls, [](const TopPCall& call) { return call.p.lists; });
+  launch_dependent(
+      {.grid = dim3(static_cast<unsigned>((length + kUnionThreads - 1) / kUnionThreads),
+                    static_cast<unsigned>(lists), static_cast<unsigned>(calls.size())),
+       .threads = kUnionThreads,
+       .stream = stream},
+      top_p_union_kernel<kCalls>, list);
+}
+
+// Strides are set, thresholds have their places in scratch.
+std::vector<TopPCall> calls_of(std::span<const TopPParams<float>> params,
+                               const LaunchContext& context) {
+  float* least = static_cast<float*>(context.scratch);
+  std::vector<TopPCall> calls;
+  for (const TopPParams<float>& p : params) {
+    VERSIEVE_ASSERT(p.p > 0.0 && p.p <= 1.0 && p.iterations >= 0, "a share and a count");
+    VERSIEVE_ASSERT(p.length < INT32_MAX, "places are 32-bit");
+    calls.push_back({p, least});
+    TopPParams<float>& own = calls.back().p;
+    own.row_stride = p.stride();
+    own.list_stride = p.between_lists();
+    own.mask_stride = p.between_masks();
+    least += calls.back().all_rows();
+  }
+  return calls;
+}
+
+// Thresholds of calls whose rows take as many blocks, and then all unions. What has no rows or no
+// tokens is left out.
+void enqueue(std::vector<TopPCall> calls, const LaunchContext& context) {
+  Traffic traffic;
+  for (const TopPCall& call : calls) {
+    traffic += traffic::top_p(call.all_rows(), call.p.length);
+  }
+  const LaunchRange range("top_p", traffic, context.observer);
+  for (int blocks = 1; blocks <= kMaxRowBlocks; blocks *= 2) {
+    std::vector<TopPCall> alike;
+    std::copy_if(calls.begin(), calls.end(), std::back_inserter(alike), [&](const TopPCall& call) {
+      return call.all_rows() > 0 && row_blocks(call.p.length) == blocks;
+    });
+    launch_lists(std::span<const TopPCall>(alike),
+                 [&](const auto& list, std::span<const TopPCall> some) {
+                   launch_thresholds(list, some, context.stream);
+                 });
+  }
+  std::erase_if(calls,
+                [](const TopPCall& call) { return call.p.length == 0 || call.p.lists == 0; });
+  launch_lists(std::span<const TopPCall>(calls),
+               [&](const auto& list, std::span<const TopPCall> some) {
+                 launch_unions(list, some, context.stream);
+               });
 }
 
 }  // namespace
 
 std::size_t top_p_scratch_bytes(const TopPParams<float>& p) {
-  return static_cast<std::size_t>(p.lists * p.rows) * sizeof(float);
+  return top_p_together_scratch_bytes({&p, 1});
 }
 
-void launch_top_p(const TopPParams<float>& params, const LaunchContext& context) {
-  TopPParams<float> p = params;
-  p.row_stride = params.stride();
-  p.list_stride = params.between_lists();
-  p.mask_stride = params.between_masks();
-  VERSIEVE_ASSERT(p.p > 0.0 && p.p <= 1.0 && p.iterations >= 0, "a share and a count");
-  VERSIEVE_ASSERT(context.scratch_bytes >= top_p_scratch_bytes(p), "scratch is reserved before");
-  VERSIEVE_ASSERT(p.length < INT32_MAX, "places are 32-bit");
-  float* least = static_cast<float*>(context.scratch);
-  const LaunchRange range("top_p", traffic::top_p(p.lists * p.rows, p.length), context.observer);
-  if (p.rows > 0 && p.lists > 0) {
-    launch_thresholds(p, least, context.stream);
+std::size_t top_p_together_scratch_bytes(std::span<const TopPParams<float>> calls) {
+  std::size_t bytes = 0;
+  for (const TopPParams<float>& p : calls) {
+    bytes += static_cast<std::size_t>(p.lists * p.rows) * sizeof(float);
   }
-  if (p.length > 0 && p.lists > 0) {
-    launch_dependent(
-        {.grid = dim3(static_cast<unsigned>((p.length + kUnionThreads - 1) / kUnionThreads),
-                      static_cast<unsigned>(p.lists)),
-         .threads = kUnionThreads,
-         .stream = context.stream},
-        top_p_union_kernel, p, static_cast<const float*>(least));
-  }
+  return bytes;
+}
+
+void launch_top_p(const TopPParams<float>& p, const LaunchContext& context) {
+  launch_top_p_together({&p, 1}, context);
+}
+
+void launch_top_p_together(std::span<const TopPParams<float>> calls, const LaunchContext& context) {
+  VERSIEVE_ASSERT(context.scratch_bytes >= top_p_together_scratch_bytes(calls),
+                  "scratch is reserved before");
+  enqueue(calls_of(calls, context), context);
 }
 
 }  // namespace versieve::kernels
