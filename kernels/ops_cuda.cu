@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/attention_weights/together.h"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
 #include "kernels/context_launch.h"
@@ -197,7 +198,7 @@ class CudaOps final : public Ops<T>, public MemoryLogOwner {
           send_dense_arguments();  // another op of the step needed more
         }
         dense_step_.launch(layer, context_);
-        for (const std::size_t call : dense_step_.others()) {
+        for (const std::size_t call : dense_step_.others(layer)) {
           calls.push_back(call_in_layer(step, call, layer));
         }
       }
@@ -209,21 +210,31 @@ class CudaOps final : public Ops<T>, public MemoryLogOwner {
       tree_attention_together(calls);
     }
   }
-  // Calls that no shared launch takes run one after the other.
+  // Calls that no shared launch takes run one after the other. Weights come behind the attention.
   void tree_attention_together(std::span<const TreeAttentionParams<T>> calls) {
-    std::vector<TreeAttentionParams<T>> alike;
-    for (const TreeAttentionParams<T>& p : calls) {
-      if (p.selected.token == nullptr && p.weights == nullptr && p.counts == nullptr &&
-          !flash_decode_takes(p)) {
-        alike.push_back(p);
-      } else {
+    std::vector<TreeAttentionParams<T>> alike[2];  // that read all tokens, and lists
+    std::vector<AttentionWeightsParams<T>> weights;
+    for (TreeAttentionParams<T> p : calls) {
+      if (p.counts != nullptr || flash_decode_takes(p)) {
         tree_attention(p);
+        continue;
+      }
+      if (p.weights != nullptr) {
+        weights.push_back(weights_of(p));
+        p.weights = nullptr;
+      }
+      alike[p.selected.token == nullptr ? 0 : 1].push_back(p);
+    }
+    for (const std::vector<TreeAttentionParams<T>>& some : alike) {
+      if (some.size() > 1) {
+        launch_tree_attention_together<T>(some, context_);
+      } else if (!some.empty()) {
+        tree_attention(some[0]);
       }
     }
-    if (alike.size() > 1) {
-      launch_tree_attention_together<T>(alike, context_);
-    } else if (!alike.empty()) {
-      tree_attention(alike[0]);
+    if (!weights.empty()) {
+      reserve(attention_weights_together_scratch_bytes<T>(weights));
+      launch_attention_weights_together<T>(weights, context_);
     }
   }
   bool reads_counts(const NsaVerifyParams<T>& p) const override {

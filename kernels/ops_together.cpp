@@ -33,9 +33,24 @@ NsaVerifyParams<T> call_in_layer(const NsaStepParams<T>& step, std::size_t call,
 }
 
 template <class T>
+TreeAttentionParams<T> call_of_kind(const DenseStepParams<T>& step, std::size_t call,
+                                    std::int64_t layer) {
+  TreeAttentionParams<T> p = step.calls[call];
+  if (p.selected.token != nullptr && !step.reads_list(call, layer)) {
+    p.selected = {};
+    p.cache_term = TreeAttentionParams<T>{}.cache_term;
+  }
+  if (!step.keeps_weights(call, layer)) {
+    p.weights = nullptr;
+  }
+  return p;
+}
+
+template <class T>
 TreeAttentionParams<T> call_in_layer(const DenseStepParams<T>& step, std::size_t call,
                                      std::int64_t layer) {
-  TreeAttentionParams<T> p = step.calls[call];
+  TreeAttentionParams<T> p = call_of_kind(step, call, layer);
+  const CallLayers own = step.layers_of(call);
   p.k += layer * step.cache_rows * step.width();
   p.v += layer * step.cache_rows * step.width();
   p.k_tree += layer * step.tree_rows * step.width();
@@ -43,7 +58,13 @@ TreeAttentionParams<T> call_in_layer(const DenseStepParams<T>& step, std::size_t
   p.window = step.window(layer);
   p.splits_chain = p.splits_chain && p.window == 0;
   if (p.selected.token != nullptr) {
-    p.selected.token += step.list_strides.empty() ? 0 : layer * step.list_strides[call];
+    p.selected.token += own.list_of(layer) * own.list_stride;
+    if (p.selected.known_count != nullptr && !own.list_of_layer.empty()) {
+      p.selected.known_count += own.list_of(layer);
+    }
+  }
+  if (p.weights != nullptr) {
+    p.weights += layer * own.weights_stride;
   }
   return p;
 }
@@ -53,6 +74,12 @@ template NsaVerifyParams<double> call_in_layer(const NsaStepParams<double>&, std
 template NsaVerifyParams<float> call_in_layer(const NsaStepParams<float>&, std::size_t,
                                               std::int64_t);
 template NsaVerifyParams<Bf16> call_in_layer(const NsaStepParams<Bf16>&, std::size_t, std::int64_t);
+template TreeAttentionParams<double> call_of_kind(const DenseStepParams<double>&, std::size_t,
+                                                  std::int64_t);
+template TreeAttentionParams<float> call_of_kind(const DenseStepParams<float>&, std::size_t,
+                                                 std::int64_t);
+template TreeAttentionParams<Bf16> call_of_kind(const DenseStepParams<Bf16>&, std::size_t,
+                                                std::int64_t);
 template TreeAttentionParams<double> call_in_layer(const DenseStepParams<double>&, std::size_t,
                                                    std::int64_t);
 template TreeAttentionParams<float> call_in_layer(const DenseStepParams<float>&, std::size_t,

@@ -61,6 +61,21 @@ StepShape prepare_nsa_step(Ops<T>& ops, const NsaStepParams<T>& step);
 template <class T>
 void nsa_verify_layer(Ops<T>& ops, const NsaStepParams<T>& step, std::int64_t layer);
 
+// What differs between the layers of a call of dense attention beside the caches' rows. Its params
+// name the first list of selected tokens and the weights of layer 0.
+struct CallLayers {
+  std::int64_t list_stride = 0;  // elements between two lists
+  // Or empty: layer i reads list i. Not empty: [layers], the list that each reads, -1: all tokens;
+  // the counts of the lists lie side by side. Outlives the step.
+  std::span<const std::int32_t> list_of_layer = {};
+  std::int64_t weights_stride = 0;  // elements between two layers' weights
+  std::int64_t first_weights = 0;   // layers before it keep none
+
+  std::int64_t list_of(std::int64_t layer) const {
+    return list_of_layer.empty() ? layer : list_of_layer[static_cast<std::size_t>(layer)];
+  }
+};
+
 // Dense attention of several sequences in all layers, whose rows lie in buffers that they share.
 template <class T>
 struct DenseStepParams {
@@ -69,17 +84,30 @@ struct DenseStepParams {
   const T *k = nullptr, *v = nullptr;          // [layers, cache_rows, G, d]
   std::vector<std::int64_t> windows;           // [layers], as TreeAttentionParams; empty: none
   std::vector<TreeAttentionParams<T>> calls;   // of layer 0, had it no window
-  // [calls]: elements of each call's list of selected tokens between two layers, where it has one;
-  // empty: all layers read the same.
-  std::vector<std::int64_t> list_strides = {};
+  std::vector<CallLayers> call_layers = {};    // [calls], or empty: nothing else differs
 
   std::int64_t window(std::int64_t layer) const {
     return windows.empty() ? 0 : windows[static_cast<std::size_t>(layer)];
+  }
+  CallLayers layers_of(std::size_t call) const {
+    return call_layers.empty() ? CallLayers{} : call_layers[call];
+  }
+  // Whether that call reads a list in that layer, and keeps the newest query's weights.
+  bool reads_list(std::size_t call, std::int64_t layer) const {
+    return calls[call].selected.token != nullptr && layers_of(call).list_of(layer) >= 0;
+  }
+  bool keeps_weights(std::size_t call, std::int64_t layer) const {
+    return calls[call].weights != nullptr && layer >= layers_of(call).first_weights;
   }
   std::int64_t width() const {  // G d
     return calls.front().num_kv_heads * calls.front().head_dim;
   }
 };
+
+// That call as that layer has it, its pointers those of layer 0 and of the first list.
+template <class T>
+TreeAttentionParams<T> call_of_kind(const DenseStepParams<T>& step, std::size_t call,
+                                    std::int64_t layer);
 
 // That call in that layer.
 template <class T>

@@ -6,18 +6,19 @@
 namespace versieve::kernels {
 namespace {
 
-std::int64_t tile_count(const FlashParams& p) {
-  return (p.context_len + p.num_nodes + kTileKeys - 1) / kTileKeys;
+std::int64_t tile_count(std::int64_t positions) {
+  return (positions + kTileKeys - 1) / kTileKeys;
 }
 
 }  // namespace
 
-std::size_t capture_bytes(const FlashParams& p) {
-  return static_cast<std::size_t>(p.num_heads * tile_count(p) * (kTileKeys + 1)) * sizeof(float);
+std::size_t capture_bytes(const FlashParams& p, std::int64_t positions) {
+  return static_cast<std::size_t>(p.num_heads * tile_count(positions) * (kTileKeys + 1)) *
+         sizeof(float);
 }
 
-WeightCapture capture_at(const FlashParams& p, void* memory) {
-  WeightCapture capture{.tiles = tile_count(p)};
+WeightCapture capture_at(const FlashParams& p, std::int64_t positions, void* memory) {
+  WeightCapture capture{.tiles = tile_count(positions)};
   capture.weight = static_cast<float*>(memory);
   capture.top = capture.weight + p.num_heads * capture.tiles * kTileKeys;
   return capture;

@@ -26,9 +26,9 @@ struct CapturedRows : FlashRows {
   }
 };
 
-// Of a capture behind the partial results of a launch.
-std::size_t capture_bytes(const FlashParams& p);
-WeightCapture capture_at(const FlashParams& p, void* memory);
+// Of a capture behind the partial results of a launch, of so many positions.
+std::size_t capture_bytes(const FlashParams& p, std::int64_t positions);
+WeightCapture capture_at(const FlashParams& p, std::int64_t positions, void* memory);
 // What the mean moves: H L f32 weights, out of the second-level cache, and L of them back.
 Traffic mean_traffic(const FlashParams& p);
 
@@ -37,7 +37,7 @@ Traffic mean_traffic(const FlashParams& p);
 template <int kThreads>
 __device__ inline void mean_weights(const FlashParams& p, const FlashSlice& slice,
                                     const ChunkPartials& partials, const WeightCapture& capture,
-                                    int block) {
+                                    float* weights, int block) {
   constexpr int kTiles = kThreads / kTileKeys;
   static_assert(kTiles <= 32, "a lane a tile");
   extern __shared__ float factor[];  // [H, kTiles]
@@ -71,7 +71,7 @@ __device__ inline void mean_weights(const FlashParams& p, const FlashSlice& slic
     const float weight = __ldcg(capture.weight + h * capture.tiles * kTileKeys + position);
     sum = fmaf(weight, factor[h * kTiles + tile], sum);
   }
-  p.weights[position] = sum;
+  weights[position] = sum;
 }
 
 }  // namespace versieve::kernels

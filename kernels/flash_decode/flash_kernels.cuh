@@ -36,8 +36,11 @@ struct FlashCall {
   ChunkPartials partials;
   int row_blocks = 0;  // of query rows, along x
   int splits = 0;      // along z, behind slice.path_blocks
-  // Of a step's layers: elements between two layers' lists of selected tokens.
-  std::int64_t list_stride = 0;
+  WeightCapture capture = {};  // of p.weights, where this form keeps them
+  // Of a step's layers (CallLayers): elements between two lists of selected tokens and between two
+  // layers' weights, and whether a map says which list a layer reads.
+  std::int64_t list_stride = 0, weights_stride = 0;
+  bool mapped = false;
 };
 
 // A call alone.
@@ -49,6 +52,8 @@ struct FlashLone {
   __device__ __forceinline__ const FlashCall& at(int) const { return call; }
   __device__ __forceinline__ int mine() const { return 0; }
   __device__ __forceinline__ int row_block() const { return static_cast<int>(blockIdx.x); }
+  __device__ __forceinline__ int list_of(const FlashCall&) const { return 0; }
+  __device__ __forceinline__ float* weights_of(const FlashCall& own) const { return own.p.weights; }
 };
 
 // Those of several sequences in a layer of a step, `row_blocks` places along x for each. They are
@@ -58,6 +63,7 @@ struct FlashSeveral {
   const FlashCall* calls = nullptr;
   int row_blocks = 0;  // of the call that has most
   int layer = 0;
+  int list = 0;                  // that calls with a map read in this layer
   int layer_rows = 0;            // of the caches before this layer's
   std::int64_t layer_nodes = 0;  // elements of the tree's keys before this layer's
   CacheMaps maps;                // of all caches and layers
@@ -75,12 +81,23 @@ struct FlashSeveral {
       reinterpret_cast<unsigned*>(&to)[i] = from[i];
     }
   }
+  // The counts of lists that a map names lie side by side.
+  __device__ __forceinline__ int list_of(const FlashCall& call) const {
+    return call.mapped ? list : 0;
+  }
+  __device__ __forceinline__ float* weights_of(const FlashCall& call) const {
+    return call.p.weights + layer * call.weights_stride;
+  }
   // Of this layer.
   __device__ __forceinline__ void layered(FlashCall& call) const {
     call.p.k_tree += layer_nodes;
     call.p.v_tree += layer_nodes;
     call.slice.first_row += layer_rows;
-    call.p.selected.token += call.p.selected.token == nullptr ? 0 : layer * call.list_stride;
+    SelectedTokens& selected = call.p.selected;
+    if (selected.token != nullptr) {
+      selected.token += (call.mapped ? list : layer) * call.list_stride;
+      selected.known_count += selected.known_count == nullptr ? 0 : list_of(call);
+    }
   }
 };
 
@@ -161,8 +178,7 @@ __device__ void attend_split(const FlashParams& p, const CacheMaps& maps, const 
 
 template <int kHeadDim, int kWarps, int kRowTiles, int kSlots, bool kCaptures, class Calls>
 __global__ void __launch_bounds__(kWarps * 32)
-    flash_decode_kernel(const __grid_constant__ Calls calls,
-                        const __grid_constant__ WeightCapture capture) {
+    flash_decode_kernel(const __grid_constant__ Calls calls) {
   constexpr int kTeams = path_teams(kWarps, kSlots);
   using Ring = TileRing<kHeadDim, kWarps, kSlots>;
   using TeamRing = TileRing<kHeadDim, 1, kSlots / kTeams>;
@@ -220,7 +236,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   wait_for_predecessors();
   if (!of_paths) {
     attend_split<kHeadDim, kWarps, kRowTiles, kSlots, kCaptures>(
-        p, maps, slice, partials, capture, row_block, split, call.splits, ring);
+        p, maps, slice, partials, call.capture, row_block, split, call.splits, ring);
     return;
   }
   const int team = static_cast<int>(threadIdx.x) / 32;
@@ -231,28 +247,27 @@ __global__ void __launch_bounds__(kWarps * 32)
   }
 }
 
-// Grid: (query rows, then the positions of captured weights; call).
+// Grid: (`places` query rows, then the positions of captured weights; call).
 template <int kHeadDim, class Calls>
 __global__ void __launch_bounds__(kCombineParts* kHeadDim)
-    flash_combine_kernel(const __grid_constant__ Calls calls,
-                         const __grid_constant__ WeightCapture capture) {
+    flash_combine_kernel(const __grid_constant__ Calls calls, int places) {
   release_successors();
   const FlashCall& call = calls.at(static_cast<int>(blockIdx.y));
   const FlashParams& p = call.p;
   const FlashSlice& slice = call.slice;
   const ChunkPartials& partials = call.partials;
   const std::int64_t row = blockIdx.x;
-  const std::int64_t rows = p.num_queries * p.num_heads;
   wait_for_predecessors();
-  if (Calls::kSeveral && row >= rows) {
+  if (row >= places) {
+    mean_weights<kCombineParts * kHeadDim>(p, slice, partials, call.capture, calls.weights_of(call),
+                                           static_cast<int>(row - places));
     return;
   }
-  if (row >= rows) {
-    mean_weights<kCombineParts * kHeadDim>(p, slice, partials, capture,
-                                           static_cast<int>(row - rows));
+  if (Calls::kSeveral && row >= p.num_queries * p.num_heads) {
     return;
   }
-  const std::int64_t keys = keys_of(p, slice, static_cast<int>(row / p.num_heads));
+  const std::int64_t keys =
+      keys_of(p, slice, static_cast<int>(row / p.num_heads), calls.list_of(call));
   const std::int64_t chunk = chunk_keys(keys);
   combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim);
 }
@@ -275,7 +290,7 @@ __global__ void __launch_bounds__(kCombineWarps * 32)
   Bf16* const out = p.out + row * kHeadDim;
   wait_for_predecessors();
   if (exists) {
-    const std::int64_t keys = keys_of(p, call.slice, query);
+    const std::int64_t keys = keys_of(p, call.slice, query, calls.list_of(call));
     const std::int64_t chunk = chunk_keys(keys);
     combine_by_warp<kHeadDim>(partials, row, (keys + chunk - 1) / chunk, weight[warp], out);
   }
@@ -328,6 +343,7 @@ struct FlashGrid {
   int row_blocks = 0;        // of the call that has most
   int deep = 0;              // along z, likewise
   std::int64_t queries = 0;  // likewise
+  std::int64_t tiles = 0;    // of captured weights, likewise; 0: none are kept
   std::int64_t num_heads = 0, num_kv_heads = 0;
 
   void add(const FlashCall& call) {
@@ -336,37 +352,33 @@ struct FlashGrid {
     row_blocks = std::max(row_blocks, call.row_blocks);
     deep = std::max(deep, call.slice.path_blocks + call.splits);
     queries = std::max(queries, call.p.num_queries);
+    tiles = std::max(tiles, call.capture.tiles);
     num_heads = call.p.num_heads;
     num_kv_heads = call.p.num_kv_heads;
   }
 };
 
 template <int kHeadDim, int kWarps, int kRowTiles, int kSlots, bool kCaptures, class Calls>
-void launch_flash(const Calls& calls, const FlashGrid& grid, const WeightCapture& capture,
-                  cudaStream_t stream) {
+void launch_flash(const Calls& calls, const FlashGrid& grid, cudaStream_t stream) {
   launch_dependent(
       {.grid = dim3(static_cast<unsigned>(grid.row_blocks * grid.calls),
                     static_cast<unsigned>(grid.num_kv_heads), static_cast<unsigned>(grid.deep)),
        .threads = kWarps * 32,
        .shared_bytes = TileRing<kHeadDim, kWarps, kSlots>::kBytes,
        .stream = stream},
-      flash_decode_kernel<kHeadDim, kWarps, kRowTiles, kSlots, kCaptures, Calls>, calls, capture);
+      flash_decode_kernel<kHeadDim, kWarps, kRowTiles, kSlots, kCaptures, Calls>, calls);
   check(cudaGetLastError());
 }
 
 template <int kHeadDim, class Calls>
-void launch_size(const Calls& calls, const FlashGrid& grid, const WeightCapture& capture,
-                 cudaStream_t stream) {
-  if constexpr (!Calls::kSeveral) {
-    if (capture.weight != nullptr) {
-      launch_flash<kHeadDim, 1, 1, 3, true>(calls, grid, capture, stream);
-      return;
-    }
+void launch_size(const Calls& calls, const FlashGrid& grid, cudaStream_t stream) {
+  if (grid.tiles > 0) {
+    launch_flash<kHeadDim, 1, 1, 3, true>(calls, grid, stream);
+    return;
   }
   const auto launch = [&]<int kSize>() {
     constexpr FlashForm kForm = flash_form(kSize, kHeadDim, Calls::kSeveral);
-    launch_flash<kHeadDim, kForm.warps, kForm.row_tiles, kForm.slots, false>(calls, grid, capture,
-                                                                             stream);
+    launch_flash<kHeadDim, kForm.warps, kForm.row_tiles, kForm.slots, false>(calls, grid, stream);
   };
   switch (grid.size) {
     case 0:
@@ -396,18 +408,18 @@ void launch_combine_rows(const FlashSeveral& calls, const FlashGrid& grid, cudaS
 }
 
 template <int kHeadDim, class Calls>
-void launch_combine(const Calls& calls, const FlashGrid& grid, const WeightCapture& capture,
-                    cudaStream_t stream) {
+void launch_combine(const Calls& calls, const FlashGrid& grid, cudaStream_t stream) {
   constexpr std::int64_t kTiles = kCombineParts * kHeadDim / kTileKeys;  // of a CTA
-  const std::int64_t means = capture.weight == nullptr ? 0 : (capture.tiles + kTiles - 1) / kTiles;
+  const std::int64_t rows = grid.queries * grid.num_heads;
+  const std::int64_t means = (grid.tiles + kTiles - 1) / kTiles;
   launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(grid.queries * grid.num_heads + means),
+      {.grid = dim3(static_cast<unsigned>(rows + means),
                     static_cast<unsigned>(grid.calls)),
        .threads = kCombineParts * kHeadDim,
        .shared_bytes =
            means == 0 ? 0 : static_cast<std::size_t>(grid.num_heads * kTiles) * sizeof(float),
        .stream = stream},
-      flash_combine_kernel<kHeadDim, Calls>, calls, capture);
+      flash_combine_kernel<kHeadDim, Calls>, calls, static_cast<int>(rows));
   check(cudaGetLastError());
 }
 

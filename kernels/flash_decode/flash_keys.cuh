@@ -36,12 +36,13 @@ struct FlashSlice {
 __device__ inline std::int64_t committed(const FlashParams& p) {
   return p.counts == nullptr ? p.context_len : p.counts->context_len;
 }
-__device__ inline int shared_keys(const FlashParams& p) {
+// `list`: of the counts, where the params name those of several lists.
+__device__ inline int shared_keys(const FlashParams& p, int list = 0) {
   if (p.selected.token == nullptr) {
     return static_cast<int>(committed(p));
   }
   return p.selected.known_count == nullptr ? static_cast<int>(p.selected.count)
-                                           : *p.selected.known_count;
+                                           : p.selected.known_count[list];
 }
 __device__ inline const std::int32_t* token_list(const FlashParams& p, int g) {
   return p.selected.token == nullptr
@@ -53,10 +54,11 @@ __device__ inline int node_of(const FlashParams& p, const FlashSlice& slice, int
                                  : p.query_node[query];
 }
 // Keys that a query sees. A padding node of a recorded step may have any position.
-__device__ inline int keys_of(const FlashParams& p, const FlashSlice& slice, int query) {
+__device__ inline int keys_of(const FlashParams& p, const FlashSlice& slice, int query,
+                              int list = 0) {
   const int node = node_of(p, slice, query);
   const int path = slice.tree ? p.position[node] - static_cast<int>(committed(p)) + 1 : node + 1;
-  return shared_keys(p) + max(1, min(path, static_cast<int>(p.num_nodes)));
+  return shared_keys(p, list) + max(1, min(path, static_cast<int>(p.num_nodes)));
 }
 
 // Shared keys by tensor copies, then a chain's nodes by hand.

@@ -67,7 +67,8 @@ bool flash_decode_captures(const Params& p) {
 }
 
 std::size_t flash_decode_scratch_bytes(const Params& p) {
-  return partials_bytes(p, chunk_room(p)) + (p.weights != nullptr ? capture_bytes(p) : 0);
+  return partials_bytes(p, chunk_room(p)) +
+         (p.weights != nullptr ? capture_bytes(p, p.context_len + p.num_nodes) : 0);
 }
 
 void launch_flash_decode(const Params& p, const LaunchContext& context) {
@@ -84,11 +85,15 @@ void launch_flash_decode(const Params& p, const LaunchContext& context) {
   const ChunkPartials partials = partials_of(p, chunk_room(p), context.scratch);
   const std::int64_t rows = std::min(p.num_queries, kSliceQueries) * p.num_heads;
   const WeightCapture capture = p.weights != nullptr && flash_decode_captures(p)
-                                    ? capture_at(p, partials.max_sum + 2 * rows * partials.chunks)
+                                    ? capture_at(p, p.context_len + p.num_nodes,
+                                                 partials.max_sum + 2 * rows * partials.chunks)
                                     : WeightCapture{};
   FlashSlice slice{.tree = !is_chain(p)};
   for (; slice.first_query < p.num_queries; slice.first_query += kSliceQueries) {
-    FlashLone lone{.call = {.p = params_of(p, slice), .slice = slice, .partials = partials},
+    FlashLone lone{.call = {.p = params_of(p, slice),
+                            .slice = slice,
+                            .partials = partials,
+                            .capture = capture},
                    .maps = {}};
     const Params& part = lone.call.p;
     cut_call(lone.call, flash_form(size_of(part), part.head_dim, false),
@@ -100,16 +105,16 @@ void launch_flash_decode(const Params& p, const LaunchContext& context) {
       Traffic attended = tree_attention_traffic(part);
       attended += partials_traffic(part, true);
       const LaunchRange range("flash_decode", attended, context.observer);
-      p.head_dim == 64 ? launch_size<64>(lone, grid, capture, context.stream)
-                       : launch_size<128>(lone, grid, capture, context.stream);
+      p.head_dim == 64 ? launch_size<64>(lone, grid, context.stream)
+                       : launch_size<128>(lone, grid, context.stream);
     }
     Traffic merged = partials_traffic(part, false);
     if (capture.weight != nullptr) {
       merged += mean_traffic(part);
     }
     const LaunchRange range("flash_combine", merged, context.observer);
-    p.head_dim == 64 ? launch_combine<64>(lone, grid, capture, context.stream)
-                     : launch_combine<128>(lone, grid, capture, context.stream);
+    p.head_dim == 64 ? launch_combine<64>(lone, grid, context.stream)
+                     : launch_combine<128>(lone, grid, context.stream);
   }
 }
 

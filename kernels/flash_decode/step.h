@@ -21,9 +21,11 @@ class FlashStep {
   ~FlashStep();
 
   // Which of the step's calls such launches take in layers without a window: of at most 128
-  // queries, without weights. `step` is looked at until the next plan. The host alone.
+  // queries, with weights of chains that have few rows. `step` is looked at until the next plan.
+  // The host alone.
   void plan(const DenseStepParams<Bf16>& step);
-  const std::vector<std::size_t>& others() const;  // calls of the step that they do not
+  // Calls of the step that they do not take in that layer, which has no window.
+  const std::vector<std::size_t>& others(std::int64_t layer) const;
   std::size_t argument_bytes() const;              // what the host uploads, once a step
   std::size_t scratch_bytes() const;
   StepShape shape() const;  // empty where calls or layers have no such launches

@@ -159,11 +159,18 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
 
 // The same over listed tokens: "positions" are places in the list, then those of the path. Places
 // depend on the list, so bits do too: this is for a lossy selection, not for exact verification.
-template <class T, int kLanesPerKey, int kTeams>
+// Grid: (query, KV head).
+template <class T, int kLanesPerKey, int kTeams, int kCalls>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
-    selected_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
+    selected_attention_kernel(const __grid_constant__ TreeCalls<T, kCalls> calls) {
   extern __shared__ float shared[];
-  const std::int64_t query = blockIdx.x;
+  release_successors();
+  const TreeAttentionParams<T>& p = calls.call[calls.mine()];
+  const std::int64_t query = calls.query();
+  if (kCalls > 1 && query >= p.num_queries) {
+    return;
+  }
+  wait_for_predecessors();
   const std::int64_t g = blockIdx.y;
   const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
   const int context_len =
@@ -253,12 +260,30 @@ void check_call(const TreeAttentionParams<T>& p) {
   VERSIEVE_ASSERT(p.joint.x == nullptr || (p.selected.token == nullptr && p.weights == nullptr &&
                                            p.joint.k == p.k_tree && p.joint.v == p.v_tree),
                   "joint rows are kept in the tree that is attended");
+  VERSIEVE_ASSERT(p.selected.token == nullptr || p.window == 0, "selected tokens take no window");
+  VERSIEVE_ASSERT(
+      p.selected.token == nullptr || p.counts == nullptr || p.selected.known_count != nullptr,
+      "where the length is on the device, the list's count is");
   refuse(p);
+}
+
+template <class T, int kCalls>
+void enqueue_selected(const DependentGrid& grid, const TreeCalls<T, kCalls>& calls) {
+  const TreeAttentionParams<T>& p = calls.call[0];
+  with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
+    with_teams(p.num_heads / p.num_kv_heads, [&]<int kTeams>() {
+      launch_dependent(grid, selected_attention_kernel<T, kLanes, kTeams, kCalls>, calls);
+    });
+  });
 }
 
 template <class T, int kCalls>
 void enqueue(const DependentGrid& grid, const TreeCalls<T, kCalls>& calls, int heads) {
   const TreeAttentionParams<T>& p = calls.call[0];
+  if (p.selected.token != nullptr) {
+    enqueue_selected(grid, calls);
+    return;
+  }
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
     if (heads == 1) {
       launch_dependent(grid, tree_attention_kernel<T, kLanes, 4, 1, kCalls>, calls);
@@ -277,25 +302,11 @@ void enqueue(const DependentGrid& grid, const TreeCalls<T, kCalls>& calls, int h
 template <class T>
 void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context) {
   check_call(p);
-  VERSIEVE_ASSERT(p.selected.token == nullptr || p.window == 0, "selected tokens take no window");
-  VERSIEVE_ASSERT(
-      p.selected.token == nullptr || p.counts == nullptr || p.selected.known_count != nullptr,
-      "where the length is on the device, the list's count is");
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
   const TreeAttentionCut cut = cut_of(p, p.num_queries);
   const DependentGrid grid = grid_of(p, cut, p.num_queries, context);
-  if (p.selected.token == nullptr) {
-    const TreeCalls<T, 1> calls{.call = {p}, .queries = static_cast<int>(p.num_queries)};
-    enqueue(grid, calls, static_cast<int>(cut.heads));
-    return;
-  }
-  with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
-    with_teams(p.num_heads / p.num_kv_heads, [&]<int kTeams>() {
-      selected_attention_kernel<T, kLanes, kTeams>
-          <<<grid.grid, grid.threads, grid.shared_bytes, context.stream>>>(p);
-      check(cudaGetLastError());
-    });
-  });
+  const TreeCalls<T, 1> calls{.call = {p}, .queries = static_cast<int>(p.num_queries)};
+  enqueue(grid, calls, static_cast<int>(cut.heads));
 }
 
 template <class T>
@@ -309,10 +320,11 @@ void launch_tree_attention_together(std::span<const TreeAttentionParams<T>> call
     std::int64_t queries = 0;
     for (std::size_t i = 0; i < some.size(); ++i) {
       check_call(some[i]);
-      VERSIEVE_ASSERT(some[i].selected.token == nullptr && some[i].weights == nullptr &&
-                          some[i].counts == nullptr &&
-                          (some[i].joint.x == nullptr) == (some[0].joint.x == nullptr),
-                      "calls are alike");
+      VERSIEVE_ASSERT(
+          some[i].weights == nullptr && some[i].counts == nullptr &&
+              (some[i].selected.token == nullptr) == (some[0].selected.token == nullptr) &&
+              (some[i].joint.x == nullptr) == (some[0].joint.x == nullptr),
+          "calls are alike");
       together.call[i] = some[i];
       traffic += tree_attention_traffic(some[i]);
       queries = std::max(queries, some[i].num_queries);

@@ -9,9 +9,9 @@
 
 namespace versieve::kernels {
 
-// Calls of one model: heads, head size and kind of queries (joint or not) are alike, none has
-// selected tokens, weights or counts, and none reads what another writes. Each has the bits that
-// it has alone.
+// Calls of one model: heads, head size and kind of queries (joint or not) are alike, all or none
+// have selected tokens, none has weights or counts, and none reads what another writes. Each has
+// the bits that it has alone.
 template <class T>
 void launch_tree_attention_together(std::span<const TreeAttentionParams<T>> calls,
                                     const LaunchContext& context);

@@ -291,11 +291,13 @@ void BatchSession<T>::draft_by_model(const std::vector<std::size_t>& parts) {
   }
   model_drafter_->begin(std::move(sequences));
   take_trees(drafting, trees_->grow(wanted_trees(drafting)));
+  std::vector<ChainChoice<T>*> choices;
   for (const Running* run : drafting) {
     if (ChainChoice<T>* const choice = run->chooser_of_step()) {
-      choice->choose();
+      choices.push_back(choice);
     }
   }
+  ChainChoice<T>::choose_together(*ops_, choices);
 }
 
 // As SelfSource: chains of the target's own sparse steps, which leave nothing behind. After other

@@ -269,7 +269,9 @@ void BatchSession<T>::prepare(std::vector<Part>& parts) {
       sequence.options = run.verify;
       run.choice->keep(run.cache, run.choosing);
       sequence.choice = &*run.choice;
-      sequence.selector = run.drafted ? run.chooser_of_step() : nullptr;
+      if (const ChainChoice<T>* const choice = run.drafted ? run.chooser_of_step() : nullptr) {
+        sequence.lists = choice->lists(run.cache.length());
+      }
     }
     sequences.push_back(std::move(sequence));
   }

@@ -1,5 +1,6 @@
 #include "engine/run/batch/chain_choice.h"
 
+#include "kernels/choose_together.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -7,8 +8,7 @@ namespace versieve::engine {
 template <class T>
 ChainChoice<T>::ChainChoice(kernels::Ops<T>& ops, const ChainChoiceShape& shape,
                             const SpecAttnOptions& options)
-    : ops_(&ops),
-      shape_(shape),
+    : shape_(shape),
       choice_(shape.layer_map, options),
       weights_(ops, shape.draft_layers * shape.levels * shape.positions) {}
 
@@ -44,20 +44,31 @@ AttentionCapture<T> ChainChoice<T>::next_capture() {
 }
 
 template <class T>
-void ChainChoice<T>::choose() {
-  choice_.choose(*ops_, {.steps = captured_,
-                         .context_len = position_,
-                         .stride = shape_.positions,
-                         .layer_stride = shape_.levels * shape_.positions,
-                         .first_layer = choice_.first_asked(),
-                         .weights = weights_.data()});
-  choice_.count(position_);
+void ChainChoice<T>::choose_together(kernels::Ops<T>& ops, std::span<ChainChoice* const> choices) {
+  std::vector<kernels::TopPParams<kernels::SumOf<T>>> shares;
+  std::vector<kernels::TokenListParams> lists;
+  for (ChainChoice* const own : choices) {
+    const auto calls = own->choice_.choice_calls(
+        ops, {.steps = own->captured_,
+              .context_len = own->position_,
+              .stride = own->shape_.positions,
+              .layer_stride = own->shape_.levels * own->shape_.positions,
+              .first_layer = own->choice_.first_asked(),
+              .weights = own->weights_.data()});
+    if (calls) {
+      shares.push_back(calls->shares);
+      lists.push_back(calls->lists);
+    }
+    own->choice_.count(own->position_);
+  }
+  kernels::top_p_together<T>(ops, shares);
+  kernels::token_list_together<T>(ops, lists);
 }
 
 template <class T>
-kernels::SelectedTokens ChainChoice<T>::select(const LayerQueries<T>& layer) {
-  VERSIEVE_ASSERT(layer.context_len == position_, "one step's draft and verify");
-  return choice_.of_layer(layer.layer);
+StepLists ChainChoice<T>::lists(std::int64_t context_len) const {
+  VERSIEVE_ASSERT(context_len == position_, "one step's draft and verify");
+  return choice_.step_lists();
 }
 
 template class ChainChoice<double>;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/run/model/dense_attention.h"
@@ -20,7 +21,7 @@ struct ChainChoiceShape {
 };
 
 template <class T>
-class ChainChoice final : public TokenSelector<T> {
+class ChainChoice {
  public:
   ChainChoice(kernels::Ops<T>& ops, const ChainChoiceShape& shape, const SpecAttnOptions& options);
   // Device memory that it comes to take.
@@ -32,15 +33,16 @@ class ChainChoice final : public TokenSelector<T> {
   void begin(std::int64_t position);
   // Where the draft's next step of the chain leaves its weights.
   AttentionCapture<T> next_capture();
-  // Chooses from the chain's attention, for the next verify. Enqueues, never waits.
-  void choose();
+  // Each chooses from its chain's attention, for the next verify: few launches of all. Enqueues,
+  // never waits.
+  static void choose_together(kernels::Ops<T>& ops, std::span<ChainChoice* const> choices);
 
-  kernels::SelectedTokens select(const LayerQueries<T>& layer) override;
+  // What the layers of the verify of the chain read over so many tokens. REQUIRES: that was chosen.
+  StepLists lists(std::int64_t context_len) const;
   // Of all verifies that were chosen for. Waits.
   ReadCount reads() const { return choice_.reads(); }
 
  private:
-  kernels::Ops<T>* ops_;
   ChainChoiceShape shape_;
   LayerChoice<T> choice_;
   std::int64_t levels_ = 0;                           // of the strategy's chains

@@ -8,6 +8,7 @@
 #include "engine/run/model/kv_cache.h"
 #include "engine/run/model/verify_options.h"
 #include "kernels/ops.h"
+#include "kernels/ops_together.h"
 #include "model/words/llm_shape.h"
 
 namespace versieve::engine {
@@ -96,8 +97,11 @@ struct AttentionStep {
   TreeKvPart<T> tree;
   std::int64_t first_row = 0;             // of the sequence's nodes among the step's
   bool keeps_rows_first = false;          // the cache takes rows of this layer before it is read
-  kernels::SelectedTokens selected = {};  // of layer 0, that a prepared step reads; null: all
-  std::int64_t list_stride = 0;           // elements of that list between two layers
+  // Of a prepared step: the first list that its layers read (null: all tokens), where those of
+  // layer 0 find the newest node's weights (null: nowhere), and what of both differs by layer.
+  kernels::SelectedTokens selected = {};
+  kernels::SumOf<T>* weights = nullptr;
+  kernels::CallLayers layers = {};
   const double* frequency = nullptr;      // [d/2] of rotary pairs, or null: powers of theta
   const T* q = nullptr;                   // [N, H, d]
   const T* gates = nullptr;               // [N, H, 3], NSA alone

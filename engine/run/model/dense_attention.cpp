@@ -58,7 +58,7 @@ kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> 
   VERSIEVE_ASSERT(selector_ == nullptr && capture_.weights == nullptr,
                   "tokens are chosen for one sequence");
   together_.calls.clear();
-  together_.list_strides.clear();
+  together_.call_layers.clear();
   if (steps.empty()) {
     return {};
   }
@@ -70,7 +70,7 @@ kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> 
                .v = rows.v,
                .windows = {},
                .calls = std::move(together_.calls),
-               .list_strides = std::move(together_.list_strides)};
+               .call_layers = std::move(together_.call_layers)};
   for (std::int64_t layer = 0; shape_.has_windows() && layer < shape_.layers; ++layer) {
     together_.windows.push_back(shape_.dense_layer(layer).window);
   }
@@ -79,8 +79,14 @@ kernels::StepShape DenseAttention<T>::prepare(std::span<const AttentionStep<T>> 
     call.window = 0;
     call.splits_chain = step.options.splits_chain || step.nodes.chain;
     choose(call, step.selected);
+    call.weights = step.weights;
+    VERSIEVE_ASSERT(call.weights == nullptr || call.selected.token == nullptr,
+                    "weights are those of all tokens");
+    VERSIEVE_ASSERT(together_.windows.empty() ||
+                        (call.weights == nullptr && call.selected.token == nullptr),
+                    "a window leaves nothing to choose from");
     together_.calls.push_back(call);
-    together_.list_strides.push_back(step.list_stride);
+    together_.call_layers.push_back(step.layers);
   }
   return kernels::prepare_dense_step<T>(*ops_, together_);
 }

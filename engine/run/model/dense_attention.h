@@ -35,7 +35,7 @@ class DenseAttention {
   void attend(const AttentionStep<T>& step, std::int64_t layer, TokenSelector<T>* selector,
               const AttentionCapture<T>& capture);
   // As NsaAttention's: once a step of several sequences, then layer by layer; each reads the tokens
-  // that it has selected.
+  // that it has selected, and those that have no list may keep their weights.
   kernels::StepShape prepare(std::span<const AttentionStep<T>> steps);
   void attend_prepared(std::int64_t layer) {
     if (!together_.calls.empty()) {

@@ -221,12 +221,19 @@ std::vector<AttentionStep<T>> Target<T>::prepared_steps() {
     if (part.stands_apart()) {
       continue;
     }
-    steps.push_back(attention_step(part));
+    AttentionStep<T> step = attention_step(part);
+    step.selected = part.lists.first;
+    step.weights = part.capture.weights;
+    step.layers = {.list_stride = part.lists.stride,
+                   .list_of_layer = part.lists.of_layer,
+                   .weights_stride = part.capture.layer_stride,
+                   .first_weights = part.capture.first_layer};
     if (part.options.index) {
       IndexSelector<T>& indexer = indexer_of(part);
-      steps.back().selected = indexer.announce(part.nodes.context_len);
-      steps.back().list_stride = indexer.list_stride();
+      step.selected = indexer.announce(part.nodes.context_len);
+      step.layers.list_stride = indexer.list_stride();
     }
+    steps.push_back(std::move(step));
   }
   return steps;
 }
@@ -244,7 +251,7 @@ void Target<T>::choose_tokens(std::int64_t layer) {
   IndexSelector<T>::select_together(*ops_, choices);
 }
 
-// Of the parts that no step prepares: each by what it has of its own, or with its weights kept.
+// Of the parts that no step prepares: each by what it has of its own.
 template <class T>
 void Target<T>::attend_apart(std::int64_t layer) {
   std::vector<AttentionStep<T>> resa;
@@ -252,7 +259,7 @@ void Target<T>::attend_apart(std::int64_t layer) {
     if (part.options.resa) {
       resa.push_back(attention_step(part));
     } else if (part.stands_apart()) {
-      dense_.attend(attention_step(part), layer, part.selector, part.capture);
+      dense_.attend(attention_step(part), layer, nullptr, {});
     }
   }
   if (!resa.empty()) {

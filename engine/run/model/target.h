@@ -57,9 +57,9 @@ struct SequencePart {
   ChoiceKeys<T>* choice = nullptr;  // of that cache, which a commit keeps; null: none
   // A piece of a prompt: a chain that will be committed whole, of whose layers all refresh.
   bool of_prompt = false;
-  // Of a dense target: who chooses the committed tokens that its layers read (null: all are read),
-  // and where the last node's weights go.
-  TokenSelector<T>* selector = nullptr;
+  // Of a dense target and a pool's cache: the committed tokens that its layers read, where somebody
+  // chose them, or where the last node's weights go.
+  StepLists lists = {};
   AttentionCapture<T> capture = {};
 };
 
@@ -89,9 +89,9 @@ class Target {
   // the nodes of all at once, sequence after sequence; attention is each sequence's own. A
   // sequence's rows have the bits of verify() alone. Steps of one shape are recorded once (bf16 on
   // a GPU). Never waits for the device but where memory grows. A part that chooses tokens
-  // (ReSA, an indexer) needs keys of its own; steps in which tokens are chosen or weights are kept
-  // are not recorded. REQUIRES: the caches differ, hold their contexts and, of several, are of one
-  // pool.
+  // (ReSA, an indexer) needs keys of its own; steps in which tokens are chosen are not recorded,
+  // but those that read lists made before are. REQUIRES: the caches differ, hold their contexts
+  // and, of several, are of one pool.
   void verify_batch(std::vector<SequencePart<T>> parts);
   // The same in two. First all that follows the trees' shapes and the contexts' lengths: lists are
   // made and uploaded, what layers share is worked out; the step before may still run, committed
@@ -178,7 +178,7 @@ class Target {
     VerifyOptions options;
     KvCache<T>* cache = nullptr;
     ChoiceKeys<T>* choice = nullptr;
-    TokenSelector<T>* selector = nullptr;
+    StepLists lists = {};
     AttentionCapture<T> capture = {};
     StepNodes nodes;
     bool keeps_rows = false;  // its rows go to its cache's pages layer by layer
@@ -186,9 +186,7 @@ class Target {
     std::int64_t first_compressed = 0;  // of the tree's compressed rows
 
     // Its attention is a call of its own, which no step prepares.
-    bool stands_apart() const {
-      return keeps_rows || options.resa || selector != nullptr || capture.weights != nullptr;
-    }
+    bool stands_apart() const { return keeps_rows || options.resa; }
     bool chooses() const { return options.index || stands_apart(); }
     // Of the step's logits: rows before first_logits are not computed.
     std::int64_t first_logits() const {

@@ -39,7 +39,7 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
             .options = std::move(sequence.options),
             .cache = sequence.cache,
             .choice = sequence.choice,
-            .selector = sequence.selector,
+            .lists = sequence.lists,
             .capture = sequence.capture,
             .nodes = {}};
   part.layout = tree_layout(part.tree, length, shape_.nsa, is_nsa(shape_));
@@ -214,6 +214,9 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
     VERSIEVE_ASSERT(part.cache == &cache_ || part.choice != nullptr ||
                         !(part.options.resa || part.options.index),
                     "tokens are chosen by the sequence's own keys");
+    VERSIEVE_ASSERT((part.lists.first.token == nullptr && part.capture.weights == nullptr) ||
+                        (part.cache != &cache_ && !is_nsa(shape_)),
+                    "lists are read and weights kept of dense sequences in a pool");
     if (part.cache != &cache_) {
       nsa_.set_hint(-1);  // it is of the target's own sequence
     }

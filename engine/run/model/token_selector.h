@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/ops.h"
 
@@ -19,6 +20,13 @@ struct LayerQueries {
   const kernels::StepCounts* counts = nullptr;  // of a recorded step: L; else null
   const T* q = nullptr;                         // [N, H, d], after rotary
   const T* k = nullptr;                         // [L, G, d]
+};
+
+// The lists that a sequence's layers read in a step, all made before it.
+struct StepLists {
+  kernels::SelectedTokens first = {};  // of them; null: the layers read all tokens
+  std::int64_t stride = 0;             // elements between two lists, whose counts lie side by side
+  std::span<const std::int32_t> of_layer = {};  // [layers], -1: all tokens; outlives the step
 };
 
 template <class T>

@@ -30,6 +30,17 @@ std::string specattn_refusal(const LlmShape& target, const LlmShape* draft_model
 template <class T>
 void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
                             std::int64_t draft_layers, const SpecAttnOptions& options) {
+  if (const auto calls = choice_calls(ops, attention, draft_layers, options)) {
+    ops.top_p(calls->shares);
+    ops.token_list(calls->lists);
+  }
+}
+
+template <class T>
+std::optional<ChoiceCalls<T>> ChosenLists<T>::choice_calls(kernels::Ops<T>& ops,
+                                                           const DraftAttention<T>& attention,
+                                                           std::int64_t draft_layers,
+                                                           const SpecAttnOptions& options) {
   VERSIEVE_ASSERT(attention.steps >= 1, "a chain attended to something");
   first_layer_ = attention.first_layer;
   length_ = attention.context_len;
@@ -40,7 +51,7 @@ void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& atten
         ops, std::vector<std::int64_t>(static_cast<std::size_t>(lists), 0));
   }
   if (lists == 0 || length_ == 0) {
-    return;
+    return {};
   }
   // The rows' stride is longer than the context by a while: no growth in each step.
   room_ = attention.stride;
@@ -48,28 +59,29 @@ void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& atten
   ensure_count(ops, token_, lists * room_);
   ensure_count(ops, count_, lists);
   ensure_count(ops, mass_, lists * attention.steps);
-  ops.top_p({.rows = attention.steps,
-             .length = length_,
-             .row_stride = attention.stride,
-             .lists = lists,
-             .list_stride = attention.layer_stride,
-             .mask_stride = room_,
-             .counts = attention.counts,
-             .p = options.p,
-             .iterations = options.iterations,
-             .weights = attention.weights + first_layer_ * attention.layer_stride,
-             .mask = mask_.data(),
-             .mass = mass_.data()});
-  ops.token_list({.lists = lists,
-                  .length = length_,
-                  .chunk = options.chunk,
-                  .token_stride = room_,
-                  .mask_stride = room_,
-                  .counts = attention.counts,
-                  .mask = mask_.data(),
-                  .token = token_.data(),
-                  .count = count_.data(),
-                  .total = total_.data()});
+  return ChoiceCalls<T>{
+      .shares = {.rows = attention.steps,
+                 .length = length_,
+                 .row_stride = attention.stride,
+                 .lists = lists,
+                 .list_stride = attention.layer_stride,
+                 .mask_stride = room_,
+                 .counts = attention.counts,
+                 .p = options.p,
+                 .iterations = options.iterations,
+                 .weights = attention.weights + first_layer_ * attention.layer_stride,
+                 .mask = mask_.data(),
+                 .mass = mass_.data()},
+      .lists = {.lists = lists,
+                .length = length_,
+                .chunk = options.chunk,
+                .token_stride = room_,
+                .mask_stride = room_,
+                .counts = attention.counts,
+                .mask = mask_.data(),
+                .token = token_.data(),
+                .count = count_.data(),
+                .total = total_.data()}};
 }
 
 template <class T>
@@ -106,14 +118,33 @@ std::int64_t first_asked_layer(const std::vector<std::int32_t>& layer_map,
 
 template <class T>
 LayerChoice<T>::LayerChoice(std::vector<std::int32_t> layer_map, const SpecAttnOptions& options)
-    : layer_map_(std::move(layer_map)), options_(options) {
+    : layer_map_(std::move(layer_map)) {
   VERSIEVE_ASSERT(!layer_map_.empty(), "every target layer has a draft layer");
+  use(options);
+}
+
+template <class T>
+void LayerChoice<T>::use(const SpecAttnOptions& options) {
+  options_ = options;
+  list_of_layer_.clear();
+  for (const std::int32_t draft_layer : layer_map_) {
+    list_of_layer_.push_back(reads_all(std::ssize(list_of_layer_))
+                                 ? -1
+                                 : draft_layer - static_cast<std::int32_t>(first_asked()));
+  }
 }
 
 template <class T>
 kernels::SelectedTokens LayerChoice<T>::of_layer(std::int64_t layer) const {
   return reads_all(layer) ? kernels::SelectedTokens{}
                           : chosen_.of_layer(layer_map_[static_cast<std::size_t>(layer)]);
+}
+
+template <class T>
+StepLists LayerChoice<T>::step_lists() const {
+  return {.first = matters() ? chosen_.first() : kernels::SelectedTokens{},
+          .stride = chosen_.room(),
+          .of_layer = list_of_layer_};
 }
 
 template <class T>

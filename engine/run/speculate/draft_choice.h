@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ SpecAttnOptions specattn_options(const Strategy& strategy);
 std::string specattn_refusal(const LlmShape& target, const LlmShape* draft_model,
                              bool has_layer_map);
 
+// The two ops of a choice, which may be several sequences' at once (kernels/choose_together.h).
+template <class T>
+struct ChoiceCalls {
+  kernels::TopPParams<kernels::SumOf<T>> shares;
+  kernels::TokenListParams lists;
+};
+
 // The lists of one choice, a kept draft layer each, in memory of the Ops.
 template <class T>
 class ChosenLists {
@@ -35,11 +43,21 @@ class ChosenLists {
   // Enqueues, never waits. Memory only grows.
   void choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention, std::int64_t draft_layers,
               const SpecAttnOptions& options);
+  // The same left to the caller to enqueue; nothing where no token or no layer is asked for.
+  std::optional<ChoiceCalls<T>> choice_calls(kernels::Ops<T>& ops,
+                                             const DraftAttention<T>& attention,
+                                             std::int64_t draft_layers,
+                                             const SpecAttnOptions& options);
 
   std::int64_t first_layer() const { return first_layer_; }
   std::int64_t lists() const { return lists_; }
   // REQUIRES: the layer was kept.
   kernels::SelectedTokens of_layer(std::int64_t draft_layer) const;
+  // Of the first kept layer, or null where none is asked for; those of further ones lie behind it.
+  kernels::SelectedTokens first() const {
+    return lists_ == 0 || length_ == 0 ? kernels::SelectedTokens{} : of_layer(first_layer_);
+  }
+  std::int64_t room() const { return room_; }
   // The newest lists by draft layer, empty where none was kept. Waits.
   std::vector<TokenList> read(kernels::Ops<T>& ops) const;
   // Tokens listed since the first choice, by kept layer. Waits.
@@ -77,7 +95,7 @@ class LayerChoice {
   LayerChoice(std::vector<std::int32_t> layer_map, const SpecAttnOptions& options);
 
   // From now on; of the same layers.
-  void use(const SpecAttnOptions& options) { options_ = options; }
+  void use(const SpecAttnOptions& options);
   std::int64_t first_asked() const { return first_asked_layer(layer_map_, options_); }
   // Whether any target layer reads less than all.
   bool matters() const {
@@ -88,7 +106,13 @@ class LayerChoice {
   void choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention) {
     chosen_.choose(ops, attention, layer_map_.back() + 1, options_);
   }
+  std::optional<ChoiceCalls<T>> choice_calls(kernels::Ops<T>& ops,
+                                             const DraftAttention<T>& attention) {
+    return chosen_.choice_calls(ops, attention, layer_map_.back() + 1, options_);
+  }
   kernels::SelectedTokens of_layer(std::int64_t layer) const;
+  // The same of all layers at once.
+  StepLists step_lists() const;
   // A step over so many committed tokens.
   void count(std::int64_t context_len);
   // Of all steps that were counted. Waits.
@@ -99,7 +123,8 @@ class LayerChoice {
  private:
   bool reads_all(std::int64_t layer) const { return layer < options_.dense_layers; }
 
-  std::vector<std::int32_t> layer_map_;  // [target layers]
+  std::vector<std::int32_t> layer_map_;      // [target layers]
+  std::vector<std::int32_t> list_of_layer_;  // likewise, as StepLists has it
   SpecAttnOptions options_;
   ChosenLists<T> chosen_;
   std::int64_t present_ = 0;  // committed tokens of a layer, over all steps

@@ -213,6 +213,56 @@ TEST_CASE("long pieces of prompts keep the runtime's rules beside trees", "[host
   CHECK(prompts > 50);
 }
 
+// Launches a step, nothing recorded, while so many requests of SpecAttn run.
+template <class T>
+double launches_a_step(std::size_t requests) {
+  const Watched watched;
+  tiny::ChoosingEngine<T> engine(kernels::make_cuda_ops<T>(), demo_shape(AttentionKind::kDense),
+                                 12);
+  engine.draft.set_records(false);
+  const std::int64_t count = static_cast<std::int64_t>(requests);
+  auto session = tiny::session_of(engine, {.concurrency = count,
+                                           .pages = count * pages_of(400),
+                                           .prefill_rows = 2000,
+                                           .records = false});
+  for (const BatchRequest& request :
+       alike_requests({"specattn:p0.3/d3k1n4/bfs/c1/F*"}, requests, 250, 40)) {
+    session.submit(session.waiting(), request);
+  }
+  session.step();
+  const std::int64_t before = watched.launches();
+  const std::int64_t first = session.steps();
+  while (session.running() == count && session.steps() < 9) {
+    session.step();
+  }
+  CHECK(session.steps() > first);
+  return static_cast<double>(watched.launches() - before) /
+         static_cast<double>(session.steps() - first);
+}
+
+TEMPLATE_TEST_CASE("a step of six requests of SpecAttn takes about as many launches as one of one",
+                   "[host_side]", float, Bf16) {
+  const double one = launches_a_step<TestType>(1), six = launches_a_step<TestType>(6);
+  CAPTURE(one, six);
+  CHECK(six < 1.25 * one);  // of six one more often has rows that its draft model catches up with
+}
+
+TEST_CASE("steps that read lists made before them, or keep weights, are recorded",
+          "[host_side]") {
+  const Watched watched;
+  tiny::ChoosingEngine<Bf16> engine(kernels::make_cuda_ops<Bf16>(),
+                                    demo_shape(AttentionKind::kDense), 12);
+  play(engine, alike_requests({"specattn:p0.3/d3k1n4/bfs/c1/F*"}, 6, 990, 60),
+       {.concurrency = 6, .pages = 6 * pages_of(1100), .prefill_rows = 9000}, 6);
+  CHECK(engine.target.recordings().replays() > 5);
+  CHECK(engine.draft.recordings().replays() > 20);
+  play(engine,
+       alike_requests({"specattn:p0.3/d3k1n4/bfs/c1/F*", "dense/ar", "dense/d3k1n4/bfs/c1/F*",
+                       "specattn:p0.6/d3k1n4/bfs/c1/F*", "indexer:k96w16/ar"},
+                      15, 400, 30),
+       {.concurrency = 6, .pages = 8 * pages_of(600), .prefill_rows = 900}, 4);
+}
+
 // As tests/gpu's, whose tokens are a GPU's: one recording, and one of a further bound.
 TEST_CASE("short prompts that are a little longer each time leave recordings as they are",
           "[host_side]") {
