@@ -6,6 +6,7 @@
 
 #include "engine/analyse/plan/deployment.h"
 #include "model/cost/crossover.h"
+#include "model/plan/concurrency.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -104,8 +105,8 @@ bool takes_whole(const ServingEngine& engine, const Evaluation& evaluation) {
          carried(engine, evaluation) == grown(evaluation.strategy.draft);
 }
 
-// The bucket's plain chain, or plain decoding where that is faster. Null: a table older than that
-// baseline.
+// The bucket's plain chain, or plain decoding where that is faster or the chain does not keep the
+// plan's bounds. Null: a table older than that baseline.
 const Evaluation* stand_in(const PlanTable& t, std::int64_t bucket) {
   const Evaluation* chain = nullptr;
   const Evaluation* plain = nullptr;
@@ -115,9 +116,13 @@ const Evaluation* stand_in(const PlanTable& t, std::int64_t bucket) {
       plain = b.role == "autoregressive" ? &b.evaluation : plain;
     }
   }
-  const bool is_slower =
-      chain != nullptr && plain != nullptr && chain->throughput < plain->throughput;
-  return is_slower ? plain : chain;
+  if (chain == nullptr || plain == nullptr) {
+    return chain;
+  }
+  const std::int64_t tokens = t.buckets[static_cast<std::size_t>(bucket)].high;
+  const bool stays = chain->throughput >= plain->throughput &&
+                     keeps_bounds(t.aims, *chain, t.concurrency, tokens);
+  return stays ? chain : plain;
 }
 
 // Plain decoding where the pair has no chain.

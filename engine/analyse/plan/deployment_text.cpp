@@ -2,6 +2,7 @@
 // that tuple yields, what was lost on the way, and where the numbers come from.
 
 #include "engine/analyse/plan/deployment.h"
+#include "engine/analyse/plan/entry_aims.h"
 #include "engine/analyse/plan/yaml_text.h"
 #include "engine/io/formatted.h"
 
@@ -26,6 +27,21 @@ std::string less_than_best(const DeploymentChoice& choice, double throughput) {
   return decimal(100.0 * (1.0 - throughput / choice.best->evaluation.throughput)) + " % less";
 }
 
+// What its entries were chosen by, where that is more than tokens a second.
+std::string aims_line(const PlanTable& t) {
+  const bool energy = t.aims.objective == Objective::kEnergy;
+  if (!energy && !t.aims.bounds()) {
+    return "";
+  }
+  const std::string kept =
+      t.aims.bounds() ? ", and only those are listed that 90 % of such requests see" +
+                            within_text(t.aims)
+                      : "";
+  return yaml_comment(std::string("Objective ") + objective_of(t.aims) +
+                      ": entries are ranked by tokens " + (energy ? "a joule" : "a second") + kept +
+                      ".");
+}
+
 std::string head(const PlanTable& t, const ServingEngine& engine) {
   return yaml_comment(std::string("Speculative decoding for ") + engine.name +
                       ", from a planner table of versieve, schema " +
@@ -41,7 +57,7 @@ std::string head(const PlanTable& t, const ServingEngine& engine) {
                       ". All numbers are of versieve's own kernels, one request at a "
                       "time; they rank drafts for " +
                       engine.name + " and do not predict its speed.") +
-         (t.sources ? yaml_comment("Evidence of " + sources_text(t) + ".") : "");
+         aims_line(t) + (t.sources ? yaml_comment("Evidence of " + sources_text(t) + ".") : "");
 }
 
 std::string source_line(const DeploymentChoice& c, const DeploymentWish& wish) {

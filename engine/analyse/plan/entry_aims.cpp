@@ -1,5 +1,7 @@
 #include "engine/analyse/plan/entry_aims.h"
 
+#include "engine/io/formatted.h"
+
 namespace versieve::engine {
 
 std::array<std::optional<double>, 7> EntryAims::numbers() const {
@@ -26,6 +28,22 @@ EntryAims aims_of(const PlanTable& table, const PlanEntry& entry) {
   }
   if (table.energy.sampled()) {
     out.energy = energy_yield(table.energy, entry.evaluation, table.concurrency);
+  }
+  return out;
+}
+
+const char* objective_of(const PlanAims& aims) {
+  return aims.objective == Objective::kTokens && aims.bounds() ? "latency"
+                                                               : name_of(aims.objective);
+}
+
+std::string within_text(const PlanAims& aims) {
+  std::string out;
+  if (aims.itl_ms) {
+    out = formatted(" within %g ms a token", *aims.itl_ms);
+  }
+  if (aims.ttft_ms) {
+    out += (out.empty() ? " within " : " and ") + formatted("%g ms to the first", *aims.ttft_ms);
   }
   return out;
 }

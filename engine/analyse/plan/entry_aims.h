@@ -1,9 +1,11 @@
-// What an entry of a planner's table says beside its tokens a second, in every form of the file:
-// how long a request that joins waits for its first token, and what tokens cost in energy.
+// What a planner's table is after, and what its entries say beside their tokens a second, in every
+// form of the file: how long a request that joins waits for its first token, and what tokens cost
+// in energy.
 #pragma once
 
 #include <array>
 #include <optional>
+#include <string>
 
 #include "model/plan/planner.h"
 
@@ -19,5 +21,11 @@ struct EntryAims {
 };
 
 EntryAims aims_of(const PlanTable& table, const PlanEntry& entry);
+
+// As plan --objective has it: "energy" whatever is bounded, else "latency" of a plan within bounds,
+// else "tokens".
+const char* objective_of(const PlanAims& aims);
+// " within 20 ms a token and 500 ms to the first"; empty without bounds.
+std::string within_text(const PlanAims& aims);
 
 }  // namespace versieve::engine

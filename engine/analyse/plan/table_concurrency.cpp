@@ -58,18 +58,6 @@ std::string limits_text(const PlanTable& t, std::int64_t bucket, PrecisionClass 
   return out;
 }
 
-// " within 20 ms a token and 500 ms to the first"; empty without bounds.
-std::string bounds_of(const PlanTable& t) {
-  std::string out;
-  if (t.aims.itl_ms) {
-    out = formatted(" within %g ms a token", *t.aims.itl_ms);
-  }
-  if (t.aims.ttft_ms) {
-    out += (out.empty() ? " within " : " and ") + formatted("%g ms to the first", *t.aims.ttft_ms);
-  }
-  return out;
-}
-
 std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass precision) {
   const ContextBucket& range = t.buckets[static_cast<std::size_t>(bucket)];
   std::string out = name_of(range) + " tokens, " + name_of(precision) + ", by requests at a time\n";
@@ -92,7 +80,7 @@ std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
   if ((t.aims.bounds() || energy) && point.entry != nullptr) {
     const Evaluation& best = point.entry->evaluation;
     out +=
-        std::string("  most tokens ") + (energy ? "a joule" : "a second") + bounds_of(t) +
+        std::string("  most tokens ") + (energy ? "a joule" : "a second") + within_text(t.aims) +
         formatted(": %lld at a time, %.1f tok/s", static_cast<long long>(point.table->concurrency),
                   best.throughput) +
         (energy ? formatted(", %.1f tokens/J",
@@ -108,7 +96,7 @@ std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
 std::string concurrency_text(const PlanTable& t) {
   std::string out = t.batched.empty() ? "" : batch_text(t) + ".\n";
   if (t.aims.bounds()) {
-    out += "Only tuples that 90 % of such requests see" + bounds_of(t) + ".\n";
+    out += "Only tuples that 90 % of such requests see" + within_text(t.aims) + ".\n";
   }
   if (t.aims.prompts) {
     const PromptTimes& p = *t.aims.prompts;

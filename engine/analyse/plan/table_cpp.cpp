@@ -248,14 +248,22 @@ std::string constants(const PlanTable& t) {
   const auto count = [](const char* name, std::int64_t value) {
     return std::string("inline constexpr int ") + name + " = " + std::to_string(value) + ";\n";
   };
-  const auto real = [](const char* name, double value) {
-    return std::string("inline constexpr double ") + name + " = " + exact_decimal(value) + ";\n";
+  const auto real = [](const char* name, const std::string& value) {
+    return std::string("inline constexpr double ") + name + " = " + value + ";\n";
+  };
+  const auto limit = [&real](const char* name, const std::optional<double>& most) {
+    return real(name, most ? exact_decimal(*most) : "std::numeric_limits<double>::infinity()");
   };
   return count("kSchema", schema_of(t)) + text("kHardware", t.hardware) + text("kModel", t.model) +
          text("kAcceptance", acceptance_text(t)) + text("kEvidence", sources_text(t)) +
          text("kBonusToken", kBonusToken) +
-         (has_concurrency(t) ? text("kObjective", name_of(t.aims.objective)) : std::string()) +
-         real("kGuardAlpha", g.alpha) + real("kGuardDropRatio", g.drop_ratio) +
+         limit("kMaxLossNats", t.max_loss) +
+         (has_concurrency(t) ? text("kObjective", objective_of(t.aims)) +
+                                   limit("kItlLimitMs", t.aims.itl_ms) +
+                                   limit("kTtftLimitMs", t.aims.ttft_ms)
+                             : std::string()) +
+         real("kGuardAlpha", exact_decimal(g.alpha)) +
+         real("kGuardDropRatio", exact_decimal(g.drop_ratio)) +
          count("kGuardWarmup", g.warmup) + count("kGuardHysteresis", g.hysteresis) +
          count("kGuardMaxTransitions", g.max_transitions);
 }

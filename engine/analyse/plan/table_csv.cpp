@@ -35,12 +35,18 @@ constexpr const char* kHeader =
     "provenance,acceptance,bonus_token,run_condition,evidence,price,kl_nats,kl_nats_low,"
     "kl_nats_high,rise_nats,rise_nats_low,rise_nats_high,same_token,same_token_low,"
     "same_token_high,price_tokens,price_sets,price_split,price_pair,price_pair_sha256,price_of,"
-    "price_tasks,price_unmeasured,requests,same_texts_low,same_texts_high";
+    "price_tasks,price_unmeasured,requests,same_texts_low,same_texts_high,max_loss_nats";
 // Where the table has several numbers of requests at a time.
 constexpr const char* kConcurrencyHeader =
     ",concurrency,request_throughput,inter_token_ms,inter_token_ms_low,inter_token_ms_high,"
     "break_even,break_even_low,break_even_high,loses,objective,ttft_ms,ttft_ms_low,ttft_ms_high,"
-    "tokens_per_joule,tokens_per_joule_low,tokens_per_joule_high,watts";
+    "tokens_per_joule,tokens_per_joule_low,tokens_per_joule_high,watts,itl_limit_ms,"
+    "ttft_limit_ms";
+
+// Empty where there is none: of a number that was not measured, or a limit that was not set.
+std::string number_field(const std::optional<double>& number) {
+  return "," + (number ? exact_decimal(*number) : std::string());
+}
 
 // "hops: 50 questions, right -2.0 % [-6.1, 2.2]; recall: …"
 std::string tasks_text(const LossPrice& price) {
@@ -83,11 +89,11 @@ std::string concurrency_fields(const PlanTable& t, const PlanEntry& e) {
        {s.break_even, s.break_even_interval.low, s.break_even_interval.high, s.loses}) {
     out += "," + (plain ? exact_decimal(number) : std::string());
   }
-  out += std::string(",") + name_of(t.aims.objective);
+  out += std::string(",") + objective_of(t.aims);
   for (const std::optional<double>& number : aims_of(t, e).numbers()) {
-    out += "," + (number ? exact_decimal(*number) : std::string());
+    out += number_field(number);
   }
-  return out;
+  return out + number_field(t.aims.itl_ms) + number_field(t.aims.ttft_ms);
 }
 
 std::string line(const PlanTable& t, const PlanEntry& e, const std::string& origin,
@@ -110,7 +116,8 @@ std::string line(const PlanTable& t, const PlanEntry& e, const std::string& orig
   }
   return out + origin + "," + field(condition) + "," + field(sources_text(t)) +
          price_fields(e.price) + "," + std::to_string(t.requests) + "," +
-         exact_decimal(compared_interval(v).low) + "," + exact_decimal(compared_interval(v).high);
+         exact_decimal(compared_interval(v).low) + "," + exact_decimal(compared_interval(v).high) +
+         number_field(t.max_loss);
 }
 
 }  // namespace

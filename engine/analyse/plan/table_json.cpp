@@ -96,11 +96,11 @@ void add_concurrency(const PlanTable& t, const PlanEntry& e, ordered_json& out) 
 }
 
 // What a table is after, and what it knows of prompts and energy; nothing where it is tokens a
-// second alone, as in tables older than it.
+// second alone, as in tables older than it (of those within bounds neither).
 void add_aims(const PlanTable& t, ordered_json& out) {
   const PlanAims& aims = t.aims;
-  if (aims.objective != Objective::kTokens) {
-    out["objective"] = name_of(aims.objective);
+  if (aims.objective != Objective::kTokens || aims.bounds()) {
+    out["objective"] = objective_of(aims);
   }
   if (aims.ttft_ms) {
     out["ttft_ms"] = *aims.ttft_ms;

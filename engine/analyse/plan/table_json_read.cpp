@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/analyse/fit/energy_json.h"
+#include "engine/analyse/plan/entry_aims.h"
 #include "engine/analyse/plan/prefill_file.h"
 #include "engine/analyse/plan/price_json.h"
 #include "engine/analyse/plan/table_file.h"
@@ -390,18 +391,20 @@ class Reader {
     if (!file_.at("itl_ms").is_null()) {
       t.aims.itl_ms = file_.at("itl_ms").get<double>();
     }
+    if (file_.contains("ttft_ms")) {
+      t.aims.ttft_ms = file_.at("ttft_ms").get<double>();
+    }
     if (file_.contains("objective")) {
       const std::string name = file_.at("objective").get<std::string>();
-      if (name != name_of(Objective::kEnergy)) {
-        refuse("it has the objective '" + name + "', which nobody knows");
+      const bool energy = name == name_of(Objective::kEnergy);
+      t.aims.objective = energy ? Objective::kEnergy : Objective::kTokens;
+      if (name != objective_of(t.aims)) {
+        refuse("it has the objective '" + name + "', and its bounds and this reader's words say '" +
+               objective_of(t.aims) + "'");
       }
-      t.aims.objective = Objective::kEnergy;
     }
     if (file_.contains("prompts")) {
       t.aims.prompts = prompts(file_.at("prompts"));
-    }
-    if (file_.contains("ttft_ms")) {
-      t.aims.ttft_ms = file_.at("ttft_ms").get<double>();
     }
     if (file_.contains("energy")) {
       t.energy = energy_law(file_.at("energy"), path_);

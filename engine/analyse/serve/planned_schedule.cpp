@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/analyse/plan/entry_aims.h"
 #include "model/plan/concurrency.h"
 #include "model/words/error.h"
 
@@ -125,8 +126,8 @@ void add_notes(const PlanTable& t, ServingSchedule& out) {
   }
   if (t.aims.bounds()) {
     out.notes.push_back(
-        "only drafts that keep the plan's bounds on time are in it, and plain decoding where an "
-        "engine takes none of them");
+        "only drafts that 90 % of such requests see" + within_text(t.aims) +
+        " are in it, and plain decoding where an engine takes none of them");
   }
   if (t.aims.objective == Objective::kEnergy) {
     out.notes.push_back("drafts are chosen by tokens a joule");

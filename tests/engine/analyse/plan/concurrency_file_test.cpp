@@ -134,9 +134,10 @@ TEST_CASE("CSV has a line an entry of every number of requests, one request's as
   CHECK(lines.size() == entries + 1);
   const std::string last =
       ",break_even_low,break_even_high,loses,objective,ttft_ms,ttft_ms_low,ttft_ms_high,"
-      "tokens_per_joule,tokens_per_joule_low,tokens_per_joule_high,watts";
+      "tokens_per_joule,tokens_per_joule_low,tokens_per_joule_high,watts,itl_limit_ms,"
+      "ttft_limit_ms";
   CHECK(lines[0].substr(lines[0].size() - last.size()) == last);
-  const std::string unknown = ",tokens,,,,,,,";  // no prompts, no sampled power
+  const std::string unknown = ",tokens,,,,,,,,,";  // no prompts, no sampled power, no limits
   CHECK(lines[1].substr(lines[1].size() - unknown.size()) == unknown);
   const std::vector<std::string> one = lines_of(plan_table_csv(made({1})));
   CHECK(one[0].find("concurrency") == std::string::npos);
@@ -298,6 +299,7 @@ TEST_CASE("CSV and the C++ header carry the first token's time and the energy th
         energy.interval.low, energy.interval.high, energy.watts}) {
     expected += "," + exact_decimal(number);
   }
+  expected += ",50,400";  // the limits
   const std::vector<std::string> lines = lines_of(plan_table_csv(made));
   CHECK(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
           return line.size() > expected.size() &&
@@ -311,6 +313,8 @@ TEST_CASE("CSV and the C++ header carry the first token's time and the energy th
       << "#include \"plan.h\"\n#include \"no_aims.h\"\n#include <string_view>\n"
          "namespace aims = versieve_plan::aims;\n"
          "static_assert(std::string_view(aims::kObjective) == \"energy\");\n"
+         "static_assert(aims::kItlLimitMs == 50.0 && aims::kTtftLimitMs == 400.0);\n"
+         "static_assert(versieve_plan::no_aims::kItlLimitMs > 1e300);\n"
          "constexpr const aims::Entry* eight = aims::find_for(100, \"Strict\", 8);\n"
          "static_assert(eight->tokens_per_joule == "
       << exact_decimal(energy.tokens_per_joule)
@@ -322,6 +326,29 @@ TEST_CASE("CSV and the C++ header carry the first token's time and the energy th
   const std::string line = "cd " + folder.path().string() + " && " + VERSIEVE_CXX +
                            " -std=c++17 -Wall -Wextra -Wpedantic -Werror -c user.cpp";
   CHECK(std::system(line.c_str()) == 0);
+}
+
+TEST_CASE("a plan within bounds has the objective that its option named, in every form") {
+  PlanTable bounded = table_with_aims();
+  for (PlanTable* of : {&bounded, &bounded.batched.at(0)}) {
+    of->aims.objective = Objective::kTokens;
+    of->aims.ttft_ms.reset();
+  }
+  const std::string text = plan_table_json(bounded);
+  CHECK(nlohmann::json::parse(text)["objective"] == "latency");
+  const PlanTable again = read_back(text);
+  CHECK(again.aims.objective == Objective::kTokens);
+  CHECK(plan_table_json(again) == text);
+  CHECK(plan_table_csv(bounded).find(",latency,") != std::string::npos);
+  CHECK(plan_table_csv(bounded).find(",50,\n") != std::string::npos);  // none to the first token
+  CHECK(plan_table_cpp(bounded).find("kObjective = \"latency\"") != std::string::npos);
+  // As tables were written before, and one whose word is not its bounds'.
+  nlohmann::json older = nlohmann::json::parse(text);
+  older.erase("objective");
+  CHECK(read_back(older.dump()).aims.itl_ms == 50.0);
+  older["itl_ms"] = nullptr;
+  older["objective"] = "latency";
+  CHECK(refusal_of(older.dump()).find("objective 'latency'") != std::string::npos);
 }
 
 TEST_CASE("a table's bounds, objective, prompts and energy go through its file") {

@@ -266,6 +266,21 @@ TEST_CASE("where nothing listed fits, the best one is cut, and what is known of 
   CHECK(!chosen_deployment(t, *serving_engine("sglang"), {}).is_cut());
 }
 
+TEST_CASE("a file says the bounds that its entries keep, and no chain beyond them stands in") {
+  PlanTable t = table({"nsa/d6k4n64/bfs/c1/F*"});
+  add_baseline(t, "autoregressive", "nsa/ar", 300.0);
+  add_baseline(t, "chain", "nsa/d6k1n7/bfs/c1/F*", 800.0);
+  CHECK(!says(exported(t, "vllm"), "Objective"));
+  CHECK(chosen_deployment(t, *serving_engine("vllm"), {}).draft.depth == 6);
+  t.aims.itl_ms = 1.2;  // of the chain 1.25 and at most 1.39
+  CHECK(says(exported(t, "vllm"),
+             "Objective latency: entries are ranked by tokens a second, and only those are listed "
+             "that 90 % of such requests see within 1.2 ms a token."));
+  CHECK(without_comments(exported(t, "vllm")) == "{}\n");
+  t.aims = {.objective = Objective::kEnergy};
+  CHECK(says(exported(t, "vllm"), "Objective energy: entries are ranked by tokens a joule."));
+}
+
 TEST_CASE("a choice with more levels than its nodes can fill is written as the tree it grows") {
   const std::string file = without_comments(exported(table({"nsa/d8k8n5/bfs/c1/F*"}), "sglang"));
   CHECK(file.find("num-steps: 4\n") != std::string::npos);

@@ -32,7 +32,7 @@ TEST_CASE("CSV begins with its header and carries every entry, numbers exactly")
   REQUIRE(rows.size() == t.entries.size() + 1);
   CHECK(rows[0].rfind("context_low,context_high,class,rank,strategy,", 0) == 0);
   const std::vector<std::string> names = csv_fields(rows[0]);
-  CHECK(names.size() == 53);
+  CHECK(names.size() == 54);
   CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
   for (std::size_t i = 0; i < t.entries.size(); ++i) {
     const std::vector<std::string> f = csv_fields(rows[i + 1]);
@@ -61,7 +61,14 @@ TEST_CASE("CSV begins with its header and carries every entry, numbers exactly")
     CHECK(std::stoll(f[50]) == t.requests);
     CHECK(std::strtod(f[51].c_str(), nullptr) == compared_interval(e.evaluation).low);
     CHECK(std::strtod(f[52].c_str(), nullptr) == compared_interval(e.evaluation).high);
+    CHECK(f[53].empty());  // no limit to what is lost
   }
+  PlanTable limited = t;
+  limited.max_loss = 0.05;
+  const std::string csv = plan_table_csv(limited);
+  const std::string first = csv.substr(csv.find('\n') + 1);
+  CHECK(csv_fields(first.substr(0, first.find('\n')))[53] == "0.05");
+  CHECK(plan_table_cpp(limited).find("kMaxLossNats = 0.05;") != std::string::npos);
 }
 
 TEST_CASE("CSV is read by Python's csv as it is, whatever its texts hold") {
@@ -75,7 +82,7 @@ TEST_CASE("CSV is read by Python's csv as it is, whatever its texts hold") {
   program << "import csv\nrows = list(csv.DictReader(open('" << (folder() / "odd.csv").string()
           << "', newline='', encoding='utf-8'), strict=True))\n"
           << "assert len(rows) == " << t.entries.size() << ", len(rows)\n"
-          << "assert all(len(r) == 53 and None not in r.values() for r in rows)\n"
+          << "assert all(len(r) == 54 and None not in r.values() for r in rows)\n"
           << "assert rows[0]['note'] == 'line\\r\\nbreak, \"quotes\" and \\u00e4\\t;'\n"
           << "assert rows[1]['note'] == ' spaces around '\n"
           << "assert rows[0]['hardware'] == 'my, \"own\"\\nmachine'\n"

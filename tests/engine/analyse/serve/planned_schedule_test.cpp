@@ -127,6 +127,10 @@ TEST_CASE("a baseline that does not keep the plan's bounds is in no schedule") {
   PlanTable t = chains_by_hand();
   t.aims.itl_ms = 1.0;  // ten times what any takes
   CHECK(first_depth(t) == 7);
+  const std::vector<std::string> notes = planned_schedule(t).notes;
+  CHECK(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+    return note.find("such requests see within 1 ms a token are in it") != std::string::npos;
+  }));
   t.baselines.back().evaluation.throughput_interval.low = 900.0;
   CHECK(first_depth(t) == 5);
 }
