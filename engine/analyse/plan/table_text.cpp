@@ -15,19 +15,28 @@ const ContextBucket& bucket_of(const PlanTable& t, std::int64_t index) {
   return t.buckets[static_cast<std::size_t>(index)];
 }
 
-std::string entry_line(const PlanEntry& e) {
+// "  9.1 tokens/J"; empty where no power was sampled.
+std::string energy_text(const PlanTable& t, const Evaluation& v) {
+  if (!t.energy.sampled()) {
+    return {};
+  }
+  return formatted("  %.1f tokens/J", energy_yield(t.energy, v, t.concurrency).tokens_per_joule);
+}
+
+std::string entry_line(const PlanTable& t, const PlanEntry& e) {
   const Evaluation& v = e.evaluation;
   std::string note = e.note.empty() ? "" : "  (" + e.note + ")";
   if (!e.baseline.empty()) {
     note = "  = baseline (" + e.baseline + "), a candidate of every class" + note;
   }
   return formatted(
-             "  %2d  %-28s %7.1f tok/s [%.1f, %.1f]  %5.2f tokens in %8.1f us  %s-bound  "
+             "  %2d  %-28s %7.1f tok/s [%.1f, %.1f]%s  %5.2f tokens in %8.1f us  %s-bound  "
              "%.2fx ar, %.2fx fixed (p %.2f)  %s  %s",
              static_cast<int>(e.rank), v.strategy.text().c_str(), v.throughput,
-             v.throughput_interval.low, v.throughput_interval.high, v.expected_accepted,
-             v.cost->time_us, name_of(bottleneck_of(*v.cost)), e.gain_over_ar, e.gain_over_baseline,
-             e.beats_baseline, name_of(v.source), short_text(e.price).c_str()) +
+             v.throughput_interval.low, v.throughput_interval.high, energy_text(t, v).c_str(),
+             v.expected_accepted, v.cost->time_us, name_of(bottleneck_of(*v.cost)), e.gain_over_ar,
+             e.gain_over_baseline, e.beats_baseline, name_of(v.source),
+             short_text(e.price).c_str()) +
          note + "\n";
 }
 
@@ -37,7 +46,7 @@ std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
   const ClassChoice choice = class_choice(t, bucket, precision);
   for (const PlanEntry* e : entries_of(t, bucket, precision)) {
     if (e->rank <= ranks || e == choice.best) {
-      out += entry_line(*e);
+      out += entry_line(t, *e);
     }
   }
   if (choice.ahead != nullptr) {
@@ -87,8 +96,9 @@ std::string plan_table_text(const PlanTable& t, std::int64_t ranks) {
     }
     for (const PlanBaseline& base : t.baselines) {
       if (base.bucket == static_cast<std::int64_t>(b)) {
-        out += formatted("  %-14s %-28s %7.1f tok/s\n", base.role.c_str(),
-                         base.evaluation.strategy.text().c_str(), base.evaluation.throughput);
+        out += formatted("  %-14s %-28s %7.1f tok/s%s\n", base.role.c_str(),
+                         base.evaluation.strategy.text().c_str(), base.evaluation.throughput,
+                         energy_text(t, base.evaluation).c_str());
       }
     }
   }

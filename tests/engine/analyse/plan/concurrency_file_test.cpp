@@ -372,6 +372,20 @@ TEST_CASE("a table's bounds, objective, prompts and energy go through its file")
     CAPTURE(part);
     CHECK(shown.find(part) != std::string::npos);
   }
+  // Ranks and what they are compared with: each by what it is ranked by.
+  for (const PlanEntry* e : entries_of(again, 0, PrecisionClass::kStrict)) {
+    if (e->rank <= 3) {
+      CHECK(shown.find(formatted(
+                "%7.1f tok/s [%.1f, %.1f]  %.1f tokens/J  ", e->evaluation.throughput,
+                e->evaluation.throughput_interval.low, e->evaluation.throughput_interval.high,
+                energy_yield(again.energy, e->evaluation, 1).tokens_per_joule)) !=
+            std::string::npos);
+    }
+  }
+  const Evaluation& plain = *plain_of(again, 0);
+  CHECK(shown.find(formatted("%7.1f tok/s  %.1f tokens/J\n", plain.throughput,
+                             energy_yield(again.energy, plain, 1).tokens_per_joule)) !=
+        std::string::npos);
   CHECK(refusal_of(with(text, R"("objective": "energy")", R"("objective": "speed")"))
             .find("objective 'speed'") != std::string::npos);
   CHECK(refusal_of(with(text, R"("watts": 200.0)", R"("watts": -1.0)")).find("law of energy") !=
