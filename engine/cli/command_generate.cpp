@@ -12,6 +12,7 @@
 #include "engine/io/formatted.h"
 #include "engine/io/pair_identity.h"
 #include "engine/run/batch/batch_request.h"
+#include "engine/run/batch/prompt_rows.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
 #include "model/words/hardware.h"
@@ -291,8 +292,10 @@ void declare_batch(CLI::App& app, BatchOptions& batch) {
   app.add_option("--arrivals", batch.arrivals,
                  "poisson:R: R requests a second by the seed; all at once if left out");
   app.add_option("--prefill-rows", batch.prefill_rows,
-                 "tokens of prompts that a step reads beside the others' trees (256; 512 on a GPU "
-                 "that attends so many at once)");
+                 "tokens of prompts that a step reads beside the others' trees (" +
+                     std::to_string(engine::usual_prompt_rows(false)) + "; " +
+                     std::to_string(engine::usual_prompt_rows(true)) +
+                     " on a GPU that attends so many at once)");
   app.add_option("--kv-memory", batch.kv_mebibytes,
                  "MiB for keys and values; most of what is free if left out");
   add_output(app, "--out", batch.out, "a new file: each request as a JSON line once it has ended");

@@ -92,7 +92,7 @@ TEST_CASE("a plan by energy wants sampled power, and one by first tokens prompts
   const std::string prompts = world().file("prefill.json").string();
   std::ofstream(prompts)
       << R"({"bench": "prefill", "device": "NVIDIA H200", "geometry": "nsa-1b", "attention": "nsa",
-         "rows": [{"prompt": 4096, "rows": 2048,
+         "rows": [{"prompt": 4096, "rows": 512,
                    "time_ms": {"median": 50, "low": 49, "high": 51}}]})";
   const test::CommandResult kept = test::run_versieve(
       plan + "--json --concurrency 8 --objective latency --ttft-ms 70 --prefill " + prompts +

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using engine::Checkpoint;
 
 constexpr std::array<std::int64_t, 3> kLayers = {1, 4, 7};
-constexpr std::int64_t kChunk = 256;
+constexpr std::int64_t kChunk = engine::Target<float>::kMostTogether;
 constexpr std::int32_t kBos = 256;
 constexpr int kThreads = 12;
 

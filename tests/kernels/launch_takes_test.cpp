@@ -7,6 +7,7 @@
 #include "kernels/launch.h"
 #include "kernels/nsa_verify/prompt.h"
 #include "model/launches/dense_pass.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::kernels {
 namespace {
@@ -52,6 +53,21 @@ TEST_CASE("a prompt's launch takes rows side by side, and in pages") {
   NsaVerifyParams<Bf16> reuse = plain;
   reuse.indices_in = table;
   CHECK_FALSE(prompt_takes(reuse));
+}
+
+TEST_CASE("a prompt's launch takes each geometry of NSA that has a name") {
+  for (const char* name : {"nsa-1b", "nsa-8b", "demo"}) {
+    CAPTURE(name);
+    const LlmShape shape = named_llm_shape(name);
+    NsaVerifyParams<Bf16> p = prompt_call();
+    p.nsa = shape.nsa;
+    p.num_heads = shape.num_heads;
+    p.num_kv_heads = shape.num_kv_heads;
+    p.head_dim = shape.head_dim;
+    p.num_compressed = compressed_count(p.nsa, p.context_len);
+    p.num_blocks = (p.context_len + p.num_queries - 1) / p.nsa.sel_block + 1;
+    CHECK(prompt_takes(p));  // plans count on it (engine/analyse/plan/prefill_file.cpp)
+  }
 }
 
 TEST_CASE("memory for a prompt's launch covers every piece of the prompt") {

@@ -6,7 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/formatted.h"
 #include "engine/io/strict_json.h"
+#include "engine/run/batch/prompt_rows.h"
 #include "model/words/error.h"
 #include "model/words/hardware.h"
 
@@ -19,11 +21,21 @@ using nlohmann::json;
   throw Error(ExitCode::kBadInput, path + ": " + what);
 }
 
+// Assumption, in log of time: what a prompt takes more in forwards of half as many tokens, and the
+// standard deviation of that. On an H200 512 took 1.33 times what 2,048 did (two halvings; 8K
+// prompts beside eight requests, engine/measure/bench/README.md, less those requests' steps).
+constexpr double kHalvedForward = 0.14;
+
 // A geometry with dense attention in the place of its own is another target.
 std::string geometry_of(const json& file) {
   const std::string name = file.at("geometry").get<std::string>();
   const bool dense = file.at("attention").get<std::string>() == "dense";
   return dense && name.starts_with("nsa-") ? "dense-" + name.substr(4) : name;
+}
+
+bool is_dense(const json& file) {
+  return file.at("attention").get<std::string>() == "dense" ||
+         geometry_of(file).starts_with("dense-");
 }
 
 std::map<std::int64_t, std::vector<PromptTimes::Point>> by_rows(const json& file) {
@@ -44,6 +56,39 @@ std::map<std::int64_t, std::vector<PromptTimes::Point>> by_rows(const json& file
   return out;
 }
 
+void add_warning(const std::string& text, PromptTimes& times) {
+  times.warning += (times.warning.empty() ? "" : "; ") + text;
+}
+
+// How often so many tokens are halved to become `piece`; below 0 where they are doubled.
+double halvings(std::int64_t rows, std::int64_t piece) {
+  return std::log2(static_cast<double>(rows) / static_cast<double>(piece));
+}
+
+// Prompts in forwards of times.rows tokens, read in pieces of `piece`.
+void read_by(std::int64_t piece, PromptTimes& times) {
+  constexpr double kNinetyFive = 1.96;  // of the points' intervals
+  const double steps = halvings(times.rows, piece);
+  const double ratio = std::exp(kHalvedForward * steps);
+  const double error = kNinetyFive * kHalvedForward * std::fabs(steps);
+  if (steps == 0.0) {
+    return;
+  }
+  for (PromptTimes::Point& p : times.points) {
+    const double low = std::hypot(std::log(p.ms / p.interval.low), error);
+    const double high = std::hypot(std::log(p.interval.high / p.ms), error);
+    p.ms *= ratio;
+    p.interval = {p.ms * std::exp(-low), p.ms * std::exp(high)};
+  }
+  add_warning(formatted("--prefill holds no forwards of %lld tokens, by which a batch's steps read "
+                        "prompts: those of %lld are taken to last %.2f times as long (an "
+                        "assumption; bench prefill --rows %lld --out measures them)",
+                        static_cast<long long>(piece), static_cast<long long>(times.rows), ratio,
+                        static_cast<long long>(piece)),
+              times);
+  times.rows = piece;
+}
+
 PromptTimes times_of(const std::string& path, const json& file) {
   if (file.at("bench") != "prefill") {
     refuse(path, "not an answer of bench prefill");
@@ -54,15 +99,16 @@ PromptTimes times_of(const std::string& path, const json& file) {
                   .points = {},
                   .measured_utc = file.value("measured_utc", std::string()),
                   .revision = file.value("revision", std::string())};
-  for (const auto& [rows, points] : by_rows(file)) {
+  // Of NSA each named geometry has a launch that attends a long piece at once.
+  const std::int64_t piece = usual_prompt_rows(!is_dense(file));
+  for (const auto& [rows, points] : by_rows(file)) {  // of two as near the fewer: rather too long
     PromptTimes of_rows{.rows = rows, .points = points};
     const std::string why = unsound_because(of_rows);
     if (!why.empty()) {
       refuse(path, "its prompts " + why);
     }
-    const PromptTimes::Point& last = points.back();
-    if (out.points.empty() || last.tokens > out.points.back().tokens ||
-        (last.tokens == out.points.back().tokens && last.ms < out.points.back().ms)) {
+    if (out.points.empty() ||
+        std::fabs(halvings(rows, piece)) < std::fabs(halvings(out.rows, piece))) {
       out.rows = rows;
       out.points = points;
     }
@@ -70,6 +116,7 @@ PromptTimes times_of(const std::string& path, const json& file) {
   if (out.points.empty()) {
     refuse(path, "its prompts " + unsound_because(out));
   }
+  read_by(piece, out);
   return out;
 }
 
@@ -93,30 +140,32 @@ std::string origin_text(const PromptTimes& times) {
 }
 
 void date_against(const std::optional<RunRecord>& newest, PromptTimes& times) {
-  times.warning.clear();
   const std::string points =
       newest ? when_text(newest->revision, newest->started_utc) : std::string();
   const std::string against =
       points.empty() ? std::string() : " (the database's newest points are of " + points + ")";
   if (times.revision.empty() && times.measured_utc.empty()) {
-    times.warning =
+    add_warning(
         "--prefill says neither when nor with which revision its prompts were measured, so they "
         "may be of an older engine, which reads them slower" +
-        against + ", and the plan too careful" + kMeasureAgain;
+            against + ", and the plan too careful" + kMeasureAgain,
+        times);
     return;
   }
   if (!newest || newest->revision == times.revision) {
     return;
   }
   if (times.measured_utc.empty()) {
-    times.warning = "--prefill is of " + origin_text(times) +
+    add_warning("--prefill is of " + origin_text(times) +
                     " and says not when, so its prompts may be of an older engine" + against +
-                    kMeasureAgain;
+                    kMeasureAgain,
+                times);
   } else if (times.measured_utc.substr(0, kDateChars) < newest->started_utc.substr(0, kDateChars)) {
-    times.warning = "the prompts of --prefill were measured on " + origin_text(times) +
+    add_warning("the prompts of --prefill were measured on " + origin_text(times) +
                     ", before the database's newest points (" + points +
                     "): an older engine may read them slower, and the plan is then too careful" +
-                    kMeasureAgain;
+                    kMeasureAgain,
+                times);
   }
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t kChain = 256;  // of rows = 0
+constexpr std::int64_t kChain = Target<float>::kMostTogether;  // of rows = 0
 constexpr std::int64_t kMostRows = 16384;
 
 LlmShape shape_of(const PrefillBenchOptions& options) {
@@ -104,7 +104,7 @@ void measure(kernels::Ops<T>& ops, const std::function<void(const PrefillRow&)>&
 }
 
 std::string rows_text(const PrefillRow& row) {
-  return row.rows == 0 ? "256, c1" : std::to_string(row.rows);
+  return row.rows == 0 ? std::to_string(kChain) + ", c1" : std::to_string(row.rows);
 }
 
 }  // namespace
@@ -151,7 +151,8 @@ std::string prefill_bench_json(const PrefillBench& bench) {
                     {"linear_tflops_per_second", row.linear_tflops()}});
   }
   ordered_json out = head_json("prefill", bench, bench.options.geometry);
-  out["attention"] = bench.options.dense ? "dense" : "nsa";
+  const bool dense = shape_of(bench.options).attention == AttentionKind::kDense;
+  out["attention"] = dense ? "dense" : "nsa";
   out["samples"] = bench.options.samples;
   out["seed"] = bench.options.seed;
   out["measured_utc"] = bench.options.measured_utc;
@@ -171,8 +172,11 @@ std::string prefill_bench_text(const PrefillBench& bench) {
                      row.tokens_per_second(), row.linear_tflops());
   }
   return out +
-         "rows: tokens in one forward; 256, c1: chains of 256 one after the other, each node its "
-         "own group.\nTflop/s: of the matrix products, over the whole time, attention in it.\n";
+         formatted(
+             "rows: tokens in one forward; %lld, c1: chains of %lld one after the other, each node "
+             "its own group.\nTflop/s: of the matrix products, over the whole time, attention in "
+             "it.\n",
+             static_cast<long long>(kChain), static_cast<long long>(kChain));
 }
 
 }  // namespace versieve::engine

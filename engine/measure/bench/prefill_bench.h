@@ -17,7 +17,7 @@ struct PrefillBenchOptions {
   std::vector<std::int64_t> prompts = {1024, 4096, 16384};  // tokens
   // Tokens in one forward; 0: chains of 256 one after the other, each node its own group, as a
   // step's trees are verified.
-  std::vector<std::int64_t> rows = {0, 256, 1024, 2048};
+  std::vector<std::int64_t> rows = {0, 256, 512, 2048};
   std::int64_t samples = 7;
   std::uint64_t seed = 1;
   bool on_gpu = true;

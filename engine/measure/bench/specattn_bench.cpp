@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWarmSteps = 6;
 constexpr std::int64_t kUsualYield = 4;
-constexpr std::int64_t kPrefillChunk = 256;
+constexpr std::int64_t kPrefillChunk = Target<float>::kMostTogether;
 constexpr std::int64_t kSinks = 16;   // first tokens, of StreamingLLM
 constexpr std::int64_t kPage = 16;    // tokens, of Quest
 constexpr double kLeastSaved = 0.02;  // below it there is nothing to compare

@@ -58,8 +58,7 @@ std::int64_t step_bytes(const LlmShape& shape, const DraftShape* draft, const Ll
                                   options.concurrency * (slots + 1));
   }
   if (draft_model != nullptr) {  // a tree is run whole, a prompt in pieces
-    constexpr std::int64_t kPiece = 256;
-    const std::int64_t most = options.concurrency * std::max(nodes, kPiece);
+    const std::int64_t most = options.concurrency * std::max(nodes, Target<T>::kMostTogether);
     bytes += Target<T>::step_bytes(*draft_model, most, rows) +
              rows * draft_model->vocab * static_cast<std::int64_t>(sizeof(T));
   }

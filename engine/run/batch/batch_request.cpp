@@ -11,6 +11,7 @@
 #include "engine/io/checkpoint.h"
 #include "engine/run/batch/batch_memory.h"
 #include "engine/run/batch/finished_lines.h"
+#include "engine/run/batch/prompt_rows.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
 #include "engine/run/model/uniform.h"
@@ -238,14 +239,10 @@ void use_plan(const BatchRunRequest& request, const std::vector<BatchPrompt>& pr
   }
 }
 
-// Tokens of prompts a step: twice as many on a GPU that attends a long piece of a prompt by a
-// launch of its own, which there shortened both first tokens and gaps
-// (engine/measure/bench/README.md).
 template <class T>
 std::int64_t usual_prefill_rows(const Target<T>& target, Backend backend) {
-  constexpr std::int64_t kLong = 2 * Target<T>::kMostTogether;
-  const bool at_once = backend == Backend::kCuda && target.attends_at_once(0, kLong);
-  return at_once ? kLong : Target<T>::kMostTogether;
+  return usual_prompt_rows(backend == Backend::kCuda &&
+                           target.attends_at_once(0, usual_prompt_rows(true)));
 }
 
 template <class T>

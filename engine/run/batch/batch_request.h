@@ -38,7 +38,7 @@ struct BatchRunRequest {
   kernels::Truncation truncation = {};
   kernels::SigmoidEnds sigmoid = {};         // of sampling=sigmoid
   bool adapts_length = false;                // the strategy with gamma=adapt
-  std::optional<std::int64_t> prefill_rows;  // none: usual_prefill_rows
+  std::optional<std::int64_t> prefill_rows;  // none: usual_prompt_rows
   std::optional<std::int64_t> kv_bytes;      // memory for keys and values
   std::filesystem::path out;                 // or empty: a JSON line for each finished request
   bool compares_ar = false;

@@ -65,9 +65,10 @@ inline std::span<const Strategy> strategies_of(const BatchRequest& request) {
 using PlayedTuples = std::map<std::pair<std::int64_t, std::size_t>, std::int64_t>;
 
 struct SessionOptions {
-  std::int64_t concurrency = 1;     // requests that run at once, at most
-  std::int64_t pages = 1;           // of keys and values
-  std::int64_t prefill_rows = 256;  // tokens of prompts that a step takes at most
+  std::int64_t concurrency = 1;  // requests that run at once, at most
+  std::int64_t pages = 1;        // of keys and values
+  // Tokens of prompts that a step takes at most.
+  std::int64_t prefill_rows = Target<float>::kMostTogether;
   // Seconds from any beginning; empty: the machine's steady clock.
   std::function<double()> now;
   bool shares_prefixes = true;       // FinishedRequest::shared_tokens; false: all are computed

@@ -8,7 +8,8 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kChunk = 256;  // tokens of a context that a call reads at most
+// Tokens of a context that a call reads at most.
+constexpr std::int64_t kChunk = Target<float>::kMostTogether;
 
 std::vector<std::int32_t> whole_path(std::size_t nodes) {
   std::vector<std::int32_t> path(nodes);

@@ -13,7 +13,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kChunk = 256;  // nodes of a chain, as in prefill
+constexpr std::int64_t kChunk = Target<float>::kMostTogether;  // nodes of a chain
 
 }  // namespace
 

@@ -44,7 +44,7 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
   if (nodes <= rows_) {
     return;
   }
-  rows_ = std::max(nodes, std::min<std::int64_t>(2 * rows_, 256));
+  rows_ = std::max(nodes, std::min(2 * rows_, kMostTogether));
   ensure_count(*ops_, hidden_, rows_ * shape_.hidden);
   ensure_count(*ops_, weighted_, rows_ * shape_.hidden);
   ensure_count(*ops_, squares_[0], rows_);

@@ -8,7 +8,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::size_t kChunk = 256;  // nodes of a chain, as in prefill
+constexpr std::size_t kChunk = std::size_t{Target<float>::kMostTogether};  // nodes of a chain
 
 std::size_t shared_count(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   const std::size_t most = std::min(a.size(), b.size());

@@ -16,7 +16,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kChunk = 256;  // nodes of a chain, as in prefill
+constexpr std::int64_t kChunk = Target<float>::kMostTogether;  // nodes of a chain
 
 bool shares_blocks(const Strategy& strategy) {
   return strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox;

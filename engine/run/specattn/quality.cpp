@@ -18,7 +18,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kPrefill = 256;
+constexpr std::int64_t kPrefill = Target<float>::kMostTogether;
 constexpr std::int64_t kPage = 16;   // tokens, of page selection
 constexpr std::int64_t kSinks = 16;  // tokens, of streaming
 

@@ -10,7 +10,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kChunk = 256;
+constexpr std::int64_t kChunk = Target<float>::kMostTogether;
 
 template <class T>
 void encode(Target<T>& target, std::span<const std::int32_t> text) {

@@ -8,8 +8,9 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kChunk = 256;   // nodes of a chain, as in prefill
-constexpr std::int64_t kSpare = 4096;  // columns of the weights beyond the first context's
+constexpr std::int64_t kChunk = Target<float>::kMostTogether;  // nodes of a chain
+// Columns of the weights beyond the first context's.
+constexpr std::int64_t kSpare = 4096;
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // request stay as they were, and what does not fit together is refused.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -184,12 +185,13 @@ TEST_CASE("text says of each number of requests what pays, what fits and what is
 
 namespace {
 
-// What `bench prefill --out` writes, of 2,048 tokens in a forward and of the slow form.
+// What `bench prefill --out` writes, of 512 tokens in a forward, others and the slow form.
 std::string prefill_json() {
   return R"({"bench": "prefill", "device": "NVIDIA H200", "geometry": "nsa-8b", "attention": "nsa",
     "rows": [
-      {"prompt": 4096, "rows": 2048, "time_ms": {"median": 200, "low": 198, "high": 203}},
-      {"prompt": 1024, "rows": 2048, "time_ms": {"median": 50, "low": 49, "high": 51}},
+      {"prompt": 4096, "rows": 512, "time_ms": {"median": 200, "low": 198, "high": 203}},
+      {"prompt": 1024, "rows": 512, "time_ms": {"median": 50, "low": 49, "high": 51}},
+      {"prompt": 4096, "rows": 2048, "time_ms": {"median": 160, "low": 159, "high": 162}},
       {"prompt": 4096, "rows": 256, "time_ms": {"median": 240, "low": 239, "high": 241}},
       {"prompt": 4096, "rows": 0, "time_ms": {"median": 190, "low": 189, "high": 191}}]})";
 }
@@ -208,9 +210,10 @@ std::string with(std::string text, const std::string& from, const std::string& t
 
 }  // namespace
 
-TEST_CASE("prompts are read as bench prefill writes them, in the form that reads fastest") {
+TEST_CASE("prompts are read as bench prefill writes them, in the pieces that a batch reads") {
   const PromptTimes times = prompts_of(prefill_json());
-  CHECK(times.rows == 2048);
+  CHECK(times.rows == 512);
+  CHECK(times.warning.empty());
   CHECK(times.device == "NVIDIA H200");
   REQUIRE(times.points.size() == 2);
   CHECK(times.points[0].tokens == 1024);
@@ -218,8 +221,12 @@ TEST_CASE("prompts are read as bench prefill writes them, in the form that reads
   require_prompts_of(times, named_llm_shape("nsa-8b"), "h200-sxm");
   CHECK_THROWS_AS(require_prompts_of(times, named_llm_shape("nsa-1b"), "h200-sxm"), Error);
   CHECK_THROWS_AS(require_prompts_of(times, named_llm_shape("nsa-8b"), "h100-sxm"), Error);
-  CHECK(prompts_of(with(prefill_json(), R"("attention": "nsa")", R"("attention": "dense")"))
-            .geometry == "dense-8b");
+  const PromptTimes dense =
+      prompts_of(with(prefill_json(), R"("attention": "nsa")", R"("attention": "dense")"));
+  CHECK(dense.geometry == "dense-8b");
+  CHECK(dense.rows == 256);
+  CHECK(dense.points.at(0).ms == 240.0);
+  CHECK(prompts_of(with(prefill_json(), "nsa-8b", "dense-8b")).rows == 256);  // by its name alone
   for (const auto& [from, to] :
        {std::pair{R"("bench": "prefill")", R"("bench": "batch")"},
         std::pair{R"("median": 200)", R"("median": -1)"},
@@ -228,6 +235,30 @@ TEST_CASE("prompts are read as bench prefill writes them, in the form that reads
     CAPTURE(from);
     CHECK_THROWS_AS(prompts_of(with(prefill_json(), from, to)), Error);
   }
+}
+
+TEST_CASE("prompts in other pieces than a batch reads are taken to last longer, and it is said") {
+  std::string text = prefill_json();
+  for (int i = 0; i < 2; ++i) {
+    text = with(text, R"("rows": 512)", R"("rows": 0)");
+  }
+  text = with(text, R"("rows": 256)", R"("rows": 0)");
+  PromptTimes times = prompts_of(text);
+  CHECK(times.rows == 512);  // two halvings of 2,048
+  REQUIRE(times.points.size() == 1);
+  CHECK(times.points[0].ms == Approx(160.0 * std::exp(2 * 0.14)));
+  const Interval& i = times.points[0].interval;
+  CHECK(std::log(i.high / i.low) > 2 * 1.96 * 2 * 0.14);
+  CHECK(times.warning.find("holds no forwards of 512 tokens") != std::string::npos);
+  date_against({}, times);  // another warning stands behind it
+  CHECK(times.warning.find("holds no forwards") == 10);
+  CHECK(times.warning.find("; --prefill says neither when") != std::string::npos);
+  // Of 256 and 1,024 as near the fewer.
+  CHECK(prompts_of(with(with(prefill_json(), R"("prompt": 4096, "rows": 512)",
+                             R"("prompt": 4096, "rows": 1024)"),
+                        R"("rows": 512)", R"("rows": 0)"))
+            .points.at(0)
+            .ms == Approx(240.0 * std::exp(-0.14)));
 }
 
 TEST_CASE("prompts that may be of an older engine than the database's points are said to be") {
