@@ -1,5 +1,7 @@
 #include "db/merge.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -75,7 +77,7 @@ PointMeasurement summarised(PointMeasurement point) {
   return point;
 }
 
-// One source, one target, one transaction around it all.
+// One source, one target, within a transaction.
 class RunCopier {
  public:
   RunCopier(Database& target, Database& source, MergeDetail detail)
@@ -168,30 +170,87 @@ class RunCopier {
   std::map<std::string, StoredRun> known_;  // runs of the target by uuid
 };
 
-MergeResult merge_one(Database& target, Database& source, MergeDetail detail) {
-  const Snapshot snapshot(source);
+using Sources = std::vector<std::unique_ptr<Database>>;
+
+std::vector<MergeResult> copy_all(Database& target, const Sources& sources, MergeDetail detail) {
   Transaction transaction(target);
-  RunCopier copier(target, source, detail);
-  const MergeResult result = copier.copy_all();
+  std::vector<MergeResult> results;
+  for (const std::unique_ptr<Database>& source : sources) {
+    const Snapshot snapshot(*source);
+    results.push_back(RunCopier(target, *source, detail).copy_all());
+  }
   transaction.commit();
-  return result;
+  return results;
 }
+
+// A new database under another name until it is whole, so that nothing half made has its own.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& target)
+      : target_(target), path_(target + "." + std::to_string(::getpid())) {
+    remove();
+  }
+  ~NewFile() { remove(); }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  std::vector<MergeResult> fill(const Sources& sources, MergeDetail detail) const {
+    try {
+      const std::unique_ptr<Database> into = open_for_writing(path_);
+      std::vector<MergeResult> results = copy_all(*into, sources, detail);
+      into->try_journal_mode("DELETE");  // all of it in one file, or the reason why not
+      return results;
+    } catch (const Error& error) {
+      throw Error(error.code(), of_target(error.what()));
+    }
+  }
+  // False: somebody made a file of that name meanwhile, or the folder's file system has no links.
+  bool try_name() const { return ::link(path_.c_str(), target_.c_str()) == 0; }
+
+ private:
+  void remove() const {
+    for (const char* part : {"", "-wal", "-shm", "-journal"}) {
+      std::error_code ignored;
+      fs::remove(path_ + part, ignored);
+    }
+  }
+  std::string of_target(std::string sentence) const {
+    const std::string own = fs::path(path_).filename(), name = fs::path(target_).filename();
+    for (std::size_t at = 0; (at = sentence.find(own, at)) != std::string::npos;) {
+      sentence.replace(at, own.size(), name);
+      at += name.size();
+    }
+    return sentence;
+  }
+
+  std::string target_, path_;
+};
 
 }  // namespace
 
 std::vector<MergeResult> merge_into(const std::string& target,
                                     const std::vector<std::string>& sources, MergeDetail detail) {
-  std::vector<std::unique_ptr<Database>> opened;
+  Sources opened;
   for (const std::string& source : sources) {
     opened.push_back(open_source(source, target));
   }
-  const std::unique_ptr<Database> into = open_for_writing(target);
-  std::vector<MergeResult> results;
-  for (const std::unique_ptr<Database>& source : opened) {
-    results.push_back(merge_one(*into, *source, detail));
+  std::error_code ignored;
+  if (!target.empty() && !fs::exists(target, ignored)) {
+    const NewFile file(target);
+    std::vector<MergeResult> results = file.fill(opened, detail);
+    if (file.try_name()) {
+      return results;
+    }
   }
-  leave_plain_file(*into);
-  return results;
+  const std::unique_ptr<Database> into = open_for_writing(target);
+  try {
+    std::vector<MergeResult> results = copy_all(*into, opened, detail);
+    leave_plain_file(*into);
+    return results;
+  } catch (...) {
+    leave_plain_file(*into);
+    throw;
+  }
 }
 
 }  // namespace versieve::db

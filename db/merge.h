@@ -26,9 +26,10 @@ struct MergeResult {
 enum class MergeDetail { kAll, kSummaries };
 
 // Copies every run and point that the target lacks; runs are the same if their uuid is. Merging
-// twice changes nothing. All sources are opened before anything is written, and each is one
-// transaction: a missing, foreign, corrupt or newer source is refused with one sentence (Error 3)
-// and the target stays as it was. Creates the target if it is not there.
+// twice changes nothing. All sources are opened before anything is written, and all of them are one
+// transaction: where a source is missing, foreign, corrupt or newer (Error 3) or the disk is full
+// (Error 4), one sentence says so, the target stays as it was, and no new one is made. Creates the
+// target if it is not there.
 std::vector<MergeResult> merge_into(const std::string& target,
                                     const std::vector<std::string>& sources,
                                     MergeDetail detail = MergeDetail::kAll);

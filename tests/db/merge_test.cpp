@@ -1,7 +1,11 @@
 // Joining databases: everything arrives once, however often and in whatever order.
 #include "db/merge.h"
 
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
 #include <set>
 
 #include "db/store.h"
@@ -122,6 +126,39 @@ TEST_CASE("a merge brings every run and point, and merging again changes nothing
   merge_into(other, {b});
   merge_into(other, {all});
   CHECK(content(other) == expected);
+}
+
+TEST_CASE("a merge that a full disk ends leaves no new file, and an old one as it was") {
+  const TempFolder scratch;
+  const std::string small = (scratch / "small.db").string();
+  const std::string large = (scratch / "large.db").string();
+  const std::string old = (scratch / "old.db").string();
+  make_shard(small, "run-a", 0, 2);
+  make_shard(large, "run-b", 0, 400);
+  make_shard(old, "run-c", 0, 2);
+  const std::set<std::string> before = content(old);
+  for (const std::string& target : {old, (scratch / "new.db").string()}) {
+    rlimit room = {};
+    ::getrlimit(RLIMIT_FSIZE, &room);
+    const auto on_excess = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit less = room;
+    less.rlim_cur = std::filesystem::file_size(large) / 2;
+    ::setrlimit(RLIMIT_FSIZE, &less);
+    const Error error = error_of([&] { merge_into(target, {small, large}); });
+    ::setrlimit(RLIMIT_FSIZE, &room);
+    std::signal(SIGXFSZ, on_excess);
+    CAPTURE(error.what());
+    CHECK(error.code() == ExitCode::kEnvironment);
+    CHECK(std::string(error.what()).find(target + ": cannot be written: File too large") == 0);
+  }
+  CHECK(content(old) == before);
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
+    left.insert(entry.path().filename().string());
+  }
+  CHECK(left == std::set<std::string>{"large.db", "old.db", "small.db"});
+  CHECK(merge_into((scratch / "new.db").string(), {small, large})[1].points_added == 400);
+  CHECK(merge_into(old, {small, large})[1].points_added == 400);
 }
 
 TEST_CASE("a run that was merged while it ran is completed by a later merge") {
