@@ -59,6 +59,10 @@ std::vector<std::string> outputs_on_standard_output(const CLI::App& command) {
   return found;
 }
 
+std::string name_to_read(const std::string& output) {
+  return output.starts_with("/dev/") || output.starts_with("/proc/") ? "FILE" : output;
+}
+
 void check_texts(CLI::App& options) {
   for (CLI::Option* option : options.get_options([](CLI::Option*) { return true; })) {
     const std::string type = option->get_type_name();

@@ -19,6 +19,10 @@ CLI::Option* add_output(CLI::App& command, const std::string& name, Path& path,
 // Of a command's outputs those that are standard output, as the user named them.
 std::vector<std::string> outputs_on_standard_output(const CLI::App& command);
 
+// By which another command can read what was written to `output`: that name, or "FILE" where it is
+// a stream of this process (/dev/stdout, /dev/fd/3), whose text somebody has kept elsewhere.
+std::string name_to_read(const std::string& output);
+
 // Adds the rules to every option of the command that takes a number or a text.
 void check_texts(CLI::App& options);
 

@@ -48,7 +48,7 @@ Answer list_steps(const PlannerOptions& options, const PlanTable& table) {
   const std::size_t steps = nlohmann::json::parse(sweep).at("grids").size();
   return {.json = {{"sweep", options.list_steps}, {"steps", steps}},
           .text = std::to_string(steps) + " steps stand in " + options.list_steps +
-                  ": versieve profile --db FILE --sweep " + options.list_steps};
+                  ": versieve profile --db DATABASE --sweep " + name_to_read(options.list_steps)};
 }
 
 void show(const engine::PlannerProgress& at) {

@@ -31,7 +31,7 @@ Answer recorded(const Options& options, const std::string& sweep) {
   engine::write_file_atomically(options.record, sweep);
   return {.json = {{"record", options.record}},
           .text = options.record + " records what is missing: versieve profile --db " +
-                  options.database + " --sweep " + options.record};
+                  options.database + " --sweep " + name_to_read(options.record)};
 }
 
 [[noreturn]] void refuse(const Options& options, const engine::Replay& replay) {

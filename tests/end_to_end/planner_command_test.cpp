@@ -68,6 +68,11 @@ TEST_CASE("the steps that a table rests on are written as a sweep that profile t
   REQUIRE(result.code == 0);
   CHECK(nlohmann::json::parse(result.out).at("steps") == 3 * 6);
   CHECK(nlohmann::json::parse(text_of_file(sweep)).at("grids").at(0).at("draft") == "ar");
+  const CommandResult stream =
+      run_versieve("bench planner --table " + world().file("table.json") +
+                   " --class Strict --list-steps /dev/stdout");
+  CHECK(stream.out == text_of_file(sweep));
+  CHECK_THAT(stream.err, Catch::EndsWith(" --sweep FILE\n"));
   const CommandResult profile = run_versieve("profile --json --backend sim --shard 1/18 --db " +
                                              world().file("steps.db") + " --sweep " + sweep);
   CAPTURE(profile.err);

@@ -87,6 +87,11 @@ TEST_CASE("what a replay lacks can be recorded by the sweep that it writes") {
   const nlohmann::json json = nlohmann::json::parse(text_of_file(sweep));
   CHECK(json.at("name") == "walks-calibration");
   CHECK(json.at("grids").at(0).at("regime") == "code");
+  CHECK_THAT(result.out, Catch::EndsWith(" --sweep " + sweep + "\n"));
+  const CommandResult stream =
+      run_versieve(replay("--split calibration --regime code --record /dev/stdout"));
+  CHECK(stream.out == text_of_file(sweep));
+  CHECK_THAT(stream.err, Catch::EndsWith(" --sweep FILE\n"));
 }
 
 TEST_CASE("a replay without a table, without walks or of an unknown split is refused") {
