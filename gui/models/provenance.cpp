@@ -7,6 +7,7 @@
 
 #include "db/sqlite.h"
 #include "model/words/error.h"
+#include "model/words/range_text.h"
 
 namespace versieve::gui {
 namespace {
@@ -54,7 +55,8 @@ QStringList lines_of(const Provenance& p) {
     lines << "file: " + QFileInfo(file).fileName() + ", " + hash_of(file);
   }
   if (!p.data_from.isEmpty()) {
-    lines << "data: " + p.data_from + " to " + p.data_until;
+    lines << "data: " + QString::fromStdString(range_text(p.data_from.toStdString(),
+                                                          p.data_until.toStdString()));
   }
   if (!p.filter.isEmpty()) {
     lines << "filter: " + p.filter;

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "model/words/range_text.h"
+
 namespace versieve {
 
 struct RequestRange {
@@ -21,9 +23,8 @@ inline constexpr std::string_view kConcurrencyWord = "concurrency ";
 
 // "concurrency 4", "concurrency 5 to 8".
 inline std::string text_of(const RequestRange& requests) {
-  const std::string high = std::to_string(requests.high);
   return std::string(kConcurrencyWord) +
-         (requests.low == requests.high ? high : std::to_string(requests.low) + " to " + high);
+         range_text(std::to_string(requests.low), std::to_string(requests.high));
 }
 
 // None where the regime does not say it.

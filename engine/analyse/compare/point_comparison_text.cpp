@@ -6,6 +6,7 @@
 #include "engine/analyse/compare/point_comparison.h"
 #include "engine/analyse/fit/statistics.h"
 #include "engine/io/formatted.h"
+#include "model/words/range_text.h"
 
 namespace versieve::engine {
 namespace {
@@ -38,7 +39,7 @@ std::string side_text(const ComparedSide& side) {
   std::string text = side.database + ": " + side.device + ", " + plain(side.points.size()) +
                      " points of " + plain(side.runs.size()) +
                      (side.runs.size() == 1 ? " run" : " runs") + ", " +
-                     (since == until ? since : since + " to " + until);
+                     range_text(since, until);
   for (const std::string& other : side.other_devices) {
     text += "; points of " + other + " are left out";
   }

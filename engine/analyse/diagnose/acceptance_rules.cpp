@@ -6,6 +6,7 @@
 
 #include "engine/analyse/diagnose/rules.h"
 #include "engine/io/formatted.h"
+#include "model/words/range_text.h"
 
 namespace versieve::engine {
 namespace {
@@ -288,8 +289,9 @@ Finding tree_against_chain(const DiagnosisInput& input) {
         "chain's tokens), and whether its mask lets a branch see the other's tokens"};
   }
   return {"tree", Verdict::kFine,
-          formatted("trees yield %.0f to %.0f %% more tokens a step than chains no shallower",
-                    100.0 * least->gain(), 100.0 * most->gain()),
+          "trees yield " + range_text(formatted("%.0f", 100.0 * least->gain()),
+                                      formatted("%.0f", 100.0 * most->gain())) +
+              " % more tokens a step than chains no shallower",
           ""};
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+
+#include "model/words/range_text.h"
 
 namespace versieve::engine {
 namespace {
@@ -69,7 +72,7 @@ class Goals {
     }
     const auto [least, most] = std::minmax_element(ranges.begin(), ranges.end());
     add("- in each context range", wanted,
-        percent(*least) + " to " + percent(*most) + " (" + std::to_string(ranges.size()) +
+        range_text(percent(*least), percent(*most)) + " (" + std::to_string(ranges.size()) +
             (ranges.size() == 1 ? " range)" : " ranges)"),
         covers(*least) && covers(*most));
   }
@@ -87,7 +90,7 @@ class Goals {
     if (!held.empty()) {
       const auto [least, most] = std::minmax_element(held.begin(), held.end());
       add(what, wanted,
-          percent(*least) + " to " + percent(*most) + " (" + std::to_string(held.size()) + ")",
+          counted(range_text(percent(*least), percent(*most)), std::ssize(held)),
           covers(*least) && covers(*most));
     }
   }

@@ -8,6 +8,7 @@
 #include "model/plan/class_choice.h"
 #include "model/plan/concurrency.h"
 #include "model/words/normal_law.h"
+#include "model/words/range_text.h"
 
 namespace versieve::engine {
 namespace {
@@ -102,11 +103,12 @@ std::string concurrency_text(const PlanTable& t) {
     const PromptTimes& p = *t.aims.prompts;
     out += formatted(
         "A first token's time is of a prompt of a range's longest context, %lld tokens a forward, "
-        "as %s took %lld to %lld tokens of %s, and of the others' steps between; waiting for a "
-        "place is not in it.\n",
+        "as %s took %s tokens of %s, and of the others' steps between; waiting for a place is not "
+        "in it.\n",
         static_cast<long long>(p.rows), origin_text(p).c_str(),
-        static_cast<long long>(p.points.front().tokens),
-        static_cast<long long>(p.points.back().tokens), p.geometry.c_str());
+        range_text(std::to_string(p.points.front().tokens), std::to_string(p.points.back().tokens))
+            .c_str(),
+        p.geometry.c_str());
     out += p.warning.empty() ? "" : "Warning: " + p.warning + ".\n";
   }
   if (t.energy.sampled()) {

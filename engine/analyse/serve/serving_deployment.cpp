@@ -12,6 +12,7 @@
 #include "engine/analyse/serve/serving_text.h"
 #include "engine/io/formatted.h"
 #include "model/words/error.h"
+#include "model/words/range_text.h"
 
 namespace versieve::engine {
 namespace {
@@ -107,7 +108,7 @@ std::string lost_trees(const std::vector<const ServingCell*>& cells, const char*
 }
 
 std::string place_text(std::int64_t low, std::int64_t high) {
-  return low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high);
+  return range_text(std::to_string(low), std::to_string(high));
 }
 
 std::string figures_text(const ServingChoice& c) {
