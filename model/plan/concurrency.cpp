@@ -202,8 +202,9 @@ std::string batch_text(const FittedModel& fit, AttentionKind target, const Hardw
       "Steps of several requests are as %lld measured ones of this engine, %s: 90 %% of those "
       "whose number of requests the fit had not seen lay within %.1f %%%s; beyond %lld requests or "
       "%lld nodes in all a standard error of %.2f in log comes on top for each doubling (an "
-      "assumption); those of %sReSA, SpecAttn and an indexer were not measured, stay as of "
-      "recorded steps and gain too much beside plain decoding that was. Groups of queries had "
+      "assumption); those of %sReSA, SpecAttn and an indexer were not measured and stay as of "
+      "recorded steps, each layer's attention one launch over all requests (assumptions; ReSA took "
+      "less where it was timed). Groups of queries had "
       "%.2f of their neighbours' blocks in common there, or more: of tuples whose groups share "
       "more than any did there, and where nobody measured what they share, a standard error comes "
       "on top that grows with the requests (an assumption)",

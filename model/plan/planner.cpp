@@ -261,8 +261,7 @@ class Planner {
     if (prices_.concurrency() > 1 && fit_.batch.measured() &&
         !is_batch_measured(fit_.batch, tuple)) {
       e.note += std::string(e.note.empty() ? "" : "; ") +
-                "no step of several requests of its kind was measured: its time is an assumption, "
-                "too good beside those that were";
+                "no step of several requests of its kind was measured: its time is an assumption";
     }
   }
 
