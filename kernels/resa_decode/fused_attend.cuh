@@ -16,7 +16,10 @@ namespace versieve::kernels {
 struct ListedMaps {
   CUtensorMap k, v;
   int box_rows;
+  int unused[alignof(CUtensorMap) / sizeof(int) - 1] = {};  // else padding, of whatever lay there
 };
+static_assert(sizeof(ListedMaps) == 2 * sizeof(CUtensorMap) + alignof(CUtensorMap),
+              "a launch's arguments are written to their last byte");
 
 // Rows of the list's tokens. Blocks of the next tile are looked up while the one before is asked
 // for.
