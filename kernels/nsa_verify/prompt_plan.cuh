@@ -28,12 +28,12 @@ struct PromptPlan {
   static constexpr int kQueries = kWarps * kPromptTileQueries;  // of a block, at most
   static constexpr int kUnitBytes = Rows<kD>::kUnitBytes;
   static constexpr int kTileBytes = 2 * kUnitBytes;  // keys, behind them their values
-  static constexpr int kTiles = kD == 64 ? 7 : 3;    // of the ring
+  static constexpr int kTiles = kD == 64 ? 9 : 3;    // of the ring
   static constexpr int kRingBytes = kTiles * kTileBytes;
   // While blocks are chosen the ring is empty, and each warp has a share of it.
   static constexpr int kChoiceWords = kRingBytes / kWarps / 4;
-  static constexpr int kKeptFloats = kTileRows * kD;      // of a warp
-  static constexpr int kQueryBytes = kTileRows * kD * 2;  // of a warp
+  static constexpr int kKeptFloats = kTileRows * kD;                     // of a warp
+  static constexpr int kQueryBytes = kByGroup ? kTileRows * kD * 2 : 0;  // of a warp
   static constexpr int kQueriesAt = kRingBytes + kWarps * kKeptFloats * 4;
   static constexpr int kStatesAt = kQueriesAt + kWarps * kQueryBytes;
   static constexpr int kBarriersAt = kStatesAt + 2 * kWarps * kTileRows * 8;

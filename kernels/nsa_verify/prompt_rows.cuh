@@ -37,32 +37,23 @@ struct PromptQueries {
   __device__ __forceinline__ int last_position() const { return position_of(count - 1); }
 };
 
-// A warp's 16 rows, multiplied by itself. Their queries lie in shared memory, as the lanes hold
-// them: 16 warps a thread block have few registers.
+// A warp's 16 rows, multiplied by itself. Their queries lie in registers; `queries`, where a
+// warpgroup keeps its own in shared memory, is nothing here.
 template <int kD, bool kByGroup>
 struct PromptRows : Rows<kD> {
   // rows: as Rows::load has them.
-  __device__ __forceinline__ void load(const PromptQueries& t, unsigned char* queries) {
+  __device__ __forceinline__ void load(const PromptQueries& t, unsigned char* /*queries*/) {
     const RowPlaces places(t);
-    Rows<kD> whole;
-    whole.load(t.a.head_dim, places.at);
-    this->scale = whole.scale;
-    uint4* const own = lane_queries(queries);
-#pragma unroll
-    for (int step = 0; step < kD / 16; ++step) {
-      own[step * 32] =
-          make_uint4(whole.q[step][0], whole.q[step][1], whole.q[step][2], whole.q[step][3]);
-    }
-    this->reset();
+    Rows<kD>::load(t.a.head_dim, places.at);
   }
-  // Rows::score with these queries.
-  __device__ __forceinline__ void multiply_keys(unsigned char* queries, std::uint32_t keys,
-                                                float (&s)[kTileKeys / 8][4]) {
+  // Rows::score of as many keys from `keys` on as there are scores.
+  template <int kN>
+  __device__ __forceinline__ void multiply_keys(unsigned char* /*queries*/, std::uint32_t keys,
+                                                float (&s)[kN][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const std::uint32_t first = unit_chunk(keys, Rows<kD>::score_key(), lane / 8 % 2);
-    const uint4* const own = lane_queries(queries);
 #pragma unroll
-    for (int n = 0; n < kTileKeys / 8; ++n) {
+    for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         s[n][e] = 0.0F;
@@ -70,30 +61,23 @@ struct PromptRows : Rows<kD> {
     }
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      const uint4 four = own[step * 32];
-      const std::uint32_t q[4] = {four.x, four.y, four.z, four.w};
       const std::uint32_t at = chunk_of_step(first, step);
 #pragma unroll
-      for (int slot = 0; slot < kSlots; ++slot) {
+      for (int slot = 0; slot < kN / 2; ++slot) {
         std::uint32_t b[4];
         load_matrices_x4(at + slot * kSliceKeys * 128, b);
-        multiply_m16n8k16(s[slot * 2], q, b[0], b[1]);
-        multiply_m16n8k16(s[slot * 2 + 1], q, b[2], b[3]);
+        multiply_m16n8k16(s[slot * 2], this->q[step], b[0], b[1]);
+        multiply_m16n8k16(s[slot * 2 + 1], this->q[step], b[2], b[3]);
       }
     }
   }
+  template <int kCount>
   __device__ __forceinline__ void multiply_values(std::uint32_t values,
-                                                  const std::uint32_t (&p)[kSlots][4]) {
+                                                  const std::uint32_t (&p)[kCount][4]) {
 #pragma unroll
-    for (int slot = 0; slot < kSlots; ++slot) {
+    for (int slot = 0; slot < kCount; ++slot) {
       this->add_values(values, slot, p[slot]);
     }
-  }
-
- private:
-  __device__ __forceinline__ static uint4* lane_queries(unsigned char* queries) {
-    return reinterpret_cast<uint4*>(queries + threadIdx.x / 32 * (kTileRows * kD * 2)) +
-           threadIdx.x % 32;
   }
 };
 
@@ -272,14 +256,14 @@ struct KeepBlocks {
     }
   }
 
-  // A tile whose first slice that is; `count` slices of it are there, what lies behind is room.
-  template <int kD>
-  __device__ __forceinline__ void tile(const FusedArguments& a, int slice, const Rows<kD>& rows,
-                                       const std::uint32_t (&p)[kSlots][4]) const {
+  // Slices of a tile, in pairs, the first of which that is; what lies behind the last one is room.
+  template <int kD, int kCount>
+  __device__ __forceinline__ void slices(const FusedArguments& a, int slice, const Rows<kD>& rows,
+                                         const std::uint32_t (&p)[kCount][4]) const {
     const int quarter = static_cast<int>(threadIdx.x) % 4;
-    float sums[kSlots / 2][4] = {};
+    float sums[kCount / 2][4] = {};
 #pragma unroll
-    for (int slot = 0; slot < kSlots; ++slot) {
+    for (int slot = 0; slot < kCount; ++slot) {
       multiply_m16n8k16(sums[slot / 2], p[slot], times[slot % 2][0], times[slot % 2][1]);
     }
 #pragma unroll
@@ -290,13 +274,13 @@ struct KeepBlocks {
       float2* const weights =
           reinterpret_cast<float2*>(a.weights + row[r] * a.max_blocks + slice * 4) + quarter;
 #pragma unroll
-      for (int i = 0; i < kSlots / 2; ++i) {
+      for (int i = 0; i < kCount / 2; ++i) {
         __stcg(weights + i * 4, make_float2(sums[i][r * 2], sums[i][r * 2 + 1]));
       }
       if (quarter == 3) {  // it holds the last token of each slice
         float4* const states = reinterpret_cast<float4*>(a.slices + row[r] * a.max_slices + slice);
 #pragma unroll
-        for (int i = 0; i < kSlots / 2; ++i) {
+        for (int i = 0; i < kCount / 2; ++i) {
           __stcg(states + i, make_float4(rows.reference[r], last_of(p[2 * i][2 + r]),
                                          rows.reference[r], last_of(p[2 * i + 1][2 + r])));
         }
@@ -311,16 +295,22 @@ struct KeepBlocks {
   }
 };
 
-// Scores of keys that a row does not see: before begin[half] or from end[half] on, of the tile.
-__device__ __forceinline__ void hide_scores(const int (&begin)[2], const int (&end)[2], int lane,
-                                            float (&s)[kTileKeys / 8][4]) {
-  const int column = lane % 4 * 2;
+// Scores of keys that a row does not see: before begin[half] or from end[half] on, of these keys.
+template <int kN>
+__device__ __forceinline__ void hide_scores(const int (&begin)[2], const int (&end)[2],
+                                            float (&s)[kN][4]) {
+  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
-  for (int n = 0; n < kTileKeys / 8; ++n) {
+  for (int r = 0; r < 2; ++r) {
+    const int first = begin[r] - column;
+    const int behind = end[r] - column;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int key = n * 8 + column + e % 2;
-      s[n][e] = key >= begin[e / 2] && key < end[e / 2] ? s[n][e] : -INFINITY;
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = s[n][r * 2 + e];
+        x = n * 8 + e >= first && n * 8 + e < behind ? x : -INFINITY;
+      }
     }
   }
 }

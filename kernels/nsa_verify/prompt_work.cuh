@@ -116,6 +116,9 @@ class PromptWorker {
   using Plan = PromptPlan<kD>;
   static constexpr bool kByGroup = Plan::kByGroup;
   static constexpr int kTeam = kByGroup ? 4 : 1;  // row tiles that multiply together
+  // Keys whose scores are held at once: a warp alone has registers for half a tile's.
+  static constexpr int kPieceKeys = kByGroup ? kTileKeys : kTileKeys / 2;
+  static constexpr int kPieceSlots = kPieceKeys / kSliceKeys;
 
   __device__ __forceinline__ PromptWorker(const PromptArguments& p, const Plan& plan)
       : p_(p), plan_(plan) {}
@@ -146,8 +149,8 @@ class PromptWorker {
       const int end[2] = {seen[0] - first, seen[1] - first};
       const bool hides = least_seen < first + kTileKeys;
       attend_tile(first < warp_seen, {0, 0}, end, {true, true}, hides,
-                  [&](const std::uint32_t(&p)[kSlots][4]) {
-                    keep.tile(p_.own, first / kSliceKeys, rows_, p);
+                  [&](int behind, const std::uint32_t(&p)[kPieceSlots][4]) {
+                    keep.slices(p_.own, (first + behind) / kSliceKeys, rows_, p);
                   });
       const int next = first + kTileKeys;
       if (next >= team_seen || span_of(next) != span_of(first)) {
@@ -164,16 +167,20 @@ class PromptWorker {
   // behind it. By those; the thread that feeds learns of it by a barrier in shared memory, since
   // checkers want all threads at a block's own barrier at one place of the program.
   __device__ __forceinline__ void choose(const PromptQueries& t) {
-    meet<1, Plan::kWorkers>();  // all tiles and earlier lists are read, all weights there
+    SliceWeights weights;  // of the next token
+    __syncwarp();          // the warp's own lanes wrote them
+    weights.fetch(p_.own, node_of(t, 0, true), t.lane, 0);
+    meet<1, Plan::kWorkers>();  // all tiles and earlier lists are read
     const int blocks = (t.last_position() >> t.a.block_bits) + 1;
     unsigned long long* const masks = plan_.masks();
     for (int i = static_cast<int>(threadIdx.x); i < blocks; i += Plan::kWorkers) {
       masks[i] = 0ULL;
     }
     meet<1, Plan::kWorkers>();
+    const int tokens = min(t.per_tile, t.count - t.tile * t.per_tile);
 #pragma unroll 1
-    for (int i = 0; i < t.per_tile && t.tile * t.per_tile + i < t.count; ++i) {
-      choose_of(t, i);
+    for (int i = 0; i < tokens; ++i) {
+      choose_of(t, i, i + 1 < tokens, weights);
     }
     fence_for_copies();  // tiles come where the choice was made
     meet<1, Plan::kWorkers>();
@@ -187,6 +194,9 @@ class PromptWorker {
   // Selected blocks and window, and the output. The list is there.
   __device__ __forceinline__ void attend_tokens(const PromptQueries& t) {
     PartTotal<kD, 32> total(plan_.kept(t.tile) + t.lane, plan_.states(t.tile));
+    if constexpr (!kByGroup) {
+      rows_.load(t, plan_.queries());  // the choice had their registers
+    }
     total.clear();
     attend_selected(t, total);
     put_selected(t, total);
@@ -213,9 +223,22 @@ class PromptWorker {
            threadIdx.x;
   }
 
+  // All of it before the first is needed.
+  __device__ __forceinline__ void read_branch(float (&value)[kD / 8][4]) const {
+    const float* const from = branch();
+#pragma unroll
+    for (int n = 0; n < kD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        value[n][e] = from[(n * 4 + e) * Plan::kWorkers];
+      }
+    }
+  }
+
   // What a tile's weights are not kept for.
   struct KeepNothing {
-    __device__ __forceinline__ void operator()(const std::uint32_t (&)[kSlots][4]) const {}
+    __device__ __forceinline__ void operator()(int, const std::uint32_t (&)[kPieceSlots][4]) const {
+    }
   };
   __device__ __forceinline__ void release() {
     __syncwarp();
@@ -236,25 +259,33 @@ class PromptWorker {
                                               bool hides, const Keep& keep) {
     barrier_wait(plan_.full(at_.place), at_.parity);
     const std::uint32_t keys = plan_.tile(at_.place);
-    float s[kTileKeys / 8][4];
-    rows_.multiply_keys(plan_.queries(), keys, s);
-    std::uint32_t p[kSlots][4] = {};
-    if (!kByGroup || works) {
-      if (hides) {
-        hide_scores(begin, end, static_cast<int>(threadIdx.x) % 32, s);
-      }
-      const float offset[2] = {takes[0] ? Rows<kD>::kGrid : -INFINITY,
-                               takes[1] ? Rows<kD>::kGrid : -INFINITY};
-      rows_.weigh(s, offset);
+    const float offset[2] = {takes[0] ? Rows<kD>::kGrid : -INFINITY,
+                             takes[1] ? Rows<kD>::kGrid : -INFINITY};
 #pragma unroll
-      for (int slot = 0; slot < kSlots; ++slot) {
-        pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
+    for (int piece = 0; piece < kTileKeys; piece += kPieceKeys) {
+      const std::uint32_t from = keys + static_cast<std::uint32_t>(piece * 128);
+      float s[kPieceKeys / 8][4];
+      rows_.multiply_keys(plan_.queries(), from, s);
+      std::uint32_t p[kPieceSlots][4] = {};
+      if (!kByGroup || works) {
+        if (hides) {
+          const int begins[2] = {begin[0] - piece, begin[1] - piece};
+          const int ends[2] = {end[0] - piece, end[1] - piece};
+          hide_scores(begins, ends, s);
+        }
+        rows_.weigh(s, offset);
+#pragma unroll
+        for (int slot = 0; slot < kPieceSlots; ++slot) {
+          pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
+        }
       }
-    }
-    rows_.multiply_values(keys + Plan::kUnitBytes, p);
-    release();
-    if (!kByGroup || works) {
-      keep(p);
+      rows_.multiply_values(from + Plan::kUnitBytes, p);
+      if (piece + kPieceKeys == kTileKeys) {
+        release();
+      }
+      if (!kByGroup || works) {
+        keep(piece, p);
+      }
     }
   }
 
@@ -276,34 +307,43 @@ class PromptWorker {
         plan_.states(t.tile)[t.lane / 4 + r * 8] = make_float2(state[r].x, inverse[r]);
       }
     }
+    float value[kD / 8][4];
+    read_branch(value);
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const float x = state[e / 2].y > 0.0F ? fmaf(inverse[e / 2], total.out(n, e), 0.0F) : 0.0F;
-        total.at[(n * 4 + e) * Plan::kWorkers] = gates[e / 2] * x;
+        const float x = fmaf(inverse[e / 2], value[n][e], 0.0F);
+        total.at[(n * 4 + e) * Plan::kWorkers] = gates[e / 2] * (state[e / 2].y > 0.0F ? x : 0.0F);
       }
     }
   }
 
-  // Of the tile's token i. The warp's share of the ring holds keys, chosen blocks, candidates.
-  __device__ __forceinline__ void choose_of(const PromptQueries& t, int i) {
+  // The tile's token i; `own`: as rows of the thread block's softmax weights have it.
+  __device__ __forceinline__ NodeOfHead node_of(const PromptQueries& t, int i, bool own) const {
     const int query = t.tile * t.per_tile + i;
     NodeOfHead node{};
-    node.node = t.first_node + query;
-    node.g = t.g;
+    node.node = own ? static_cast<int>(blockIdx.x) * Plan::kQueries + query : t.first_node + query;
+    node.g = own ? 0 : t.g;
     node.position = t.position_of(query);
     node.seen = t.a.compressed_of(node.position + 1);
     node.states = plan_.states(t.tile) + (i << t.a.head_bits);
-    NodeOfHead own = node;
-    own.node = static_cast<int>(blockIdx.x) * Plan::kQueries + query;
-    own.g = 0;
+    return node;
+  }
+  // Of the tile's token i, whose first weights are there; then the next one's are asked for, if
+  // there is one. The warp's share of the ring holds keys, chosen blocks, candidates.
+  __device__ __forceinline__ void choose_of(const PromptQueries& t, int i, bool next,
+                                            SliceWeights& weights) {
+    const int query = t.tile * t.per_tile + i;
+    const NodeOfHead node = node_of(t, i, false);
     unsigned* const keys = plan_.choice(t.tile);
     std::int32_t* const chosen =
         reinterpret_cast<std::int32_t*>(keys + (t.a.num_blocks + 3) / 4 * 4);
     uint2* const candidates = reinterpret_cast<uint2*>(chosen + (t.a.sel_count + 3) / 4 * 4);
-    SliceWeights weights;
-    importance_of_node(p_.own, own, keys, t.lane, 32, weights, false);
+    importance_of_node(p_.own, node_of(t, i, true), keys, t.lane, 32, weights, true);
+    if (next) {
+      weights.fetch(p_.own, node_of(t, i + 1, true), t.lane, 0);
+    }
     __syncwarp();
     select_of_node(t.a, node, keys, chosen, candidates);
     __syncwarp();
@@ -400,17 +440,18 @@ class PromptWorker {
                                                const PartTotal<kD, 32>& total) {
     const float share[2] = {total.inverse(0) * gate(t, 0, 1), total.inverse(1) * gate(t, 1, 1)};
     const float sum[2] = {total.state_of(0).y, total.state_of(1).y};
-    float* const value = branch();
+    float value[kD / 8][4];
+    read_branch(value);
+    float* const to = branch();
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        float* const x = value + (n * 4 + e) * Plan::kWorkers;
-        if (sum[e / 2] > 0.0F) {
-          *x = fmaf(share[e / 2], total.out(n, e), *x);
-        }
+        const float with = fmaf(share[e / 2], total.out(n, e), value[n][e]);
+        to[(n * 4 + e) * Plan::kWorkers] = sum[e / 2] > 0.0F ? with : value[n][e];
       }
     }
+    rows_.reset();  // to what they are: so no register holds them up to here
   }
 
   __device__ __forceinline__ void attend_window(const PromptQueries& t, PartTotal<kD, 32>& total) {
