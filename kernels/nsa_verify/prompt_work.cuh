@@ -148,10 +148,10 @@ class PromptWorker {
       }
       const int end[2] = {seen[0] - first, seen[1] - first};
       const bool hides = least_seen < first + kTileKeys;
-      attend_tile(first < warp_seen, {0, 0}, end, {true, true}, hides,
-                  [&](int behind, const std::uint32_t(&p)[kPieceSlots][4]) {
-                    keep.slices(p_.own, (first + behind) / kSliceKeys, rows_, p);
-                  });
+      attend_tile<1>(first < warp_seen, {0, 0}, end, {true, true}, hides,
+                     [&](int behind, const std::uint32_t(&p)[kPieceSlots][4]) {
+                       keep.slices(p_.own, (first + behind) / kSliceKeys, rows_, p);
+                     });
       const int next = first + kTileKeys;
       if (next >= team_seen || span_of(next) != span_of(first)) {
         join.add(rows_);
@@ -252,8 +252,9 @@ class PromptWorker {
     release();
   }
   // The next tile, of which the team takes part. Where this warp does, rows see its keys
-  // [begin, end), if `hides`, those that take part.
-  template <class Keep>
+  // [begin, end), if `hides`, those that take part. kUnrolled: 1 where what is kept of a half
+  // leaves no registers for the next one's scores.
+  template <int kUnrolled = 2, class Keep>
   __device__ __forceinline__ void attend_tile(bool works, const int (&begin)[2],
                                               const int (&end)[2], const bool (&takes)[2],
                                               bool hides, const Keep& keep) {
@@ -261,7 +262,7 @@ class PromptWorker {
     const std::uint32_t keys = plan_.tile(at_.place);
     const float offset[2] = {takes[0] ? Rows<kD>::kGrid : -INFINITY,
                              takes[1] ? Rows<kD>::kGrid : -INFINITY};
-#pragma unroll
+#pragma unroll kUnrolled
     for (int piece = 0; piece < kTileKeys; piece += kPieceKeys) {
       const std::uint32_t from = keys + static_cast<std::uint32_t>(piece * 128);
       float s[kPieceKeys / 8][4];
