@@ -57,9 +57,10 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
     }
     owners.resize(static_cast<std::size_t>(p.num_tree_compressed));
   }
-  // Without rows a cache has room for one, as the engine's have: launches' tensor maps name it.
-  for (std::vector<T>* const cache : {&host.k, &host.v, &host.k_cmp, &host.v_cmp}) {
-    cache->resize(std::max(cache->size(), static_cast<std::size_t>(p.num_kv_heads * p.head_dim)));
+  // What has no rows has room for one, as the engine's caches have: launches' tensor maps name it.
+  for (std::vector<T>* const rows :
+       {&host.k, &host.v, &host.k_cmp, &host.v_cmp, &host.k_cmp_tree, &host.v_cmp_tree}) {
+    rows->resize(std::max(rows->size(), static_cast<std::size_t>(p.num_kv_heads * p.head_dim)));
   }
   const DeviceArray<T> q(host.q), k(host.k), v(host.v), k_cmp(host.k_cmp), v_cmp(host.v_cmp),
       k_tree(host.k_tree), v_tree(host.v_tree), k_cmp_tree(host.k_cmp_tree),
