@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/ops.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 
@@ -15,6 +16,16 @@ namespace versieve::kernels {
 // T = double, float or Bf16.
 template <class T>
 void enqueue_upload(Ops<T>& ops, void* destination, const void* source, std::size_t bytes);
+
+// Waits where nothing may be thrown, as whoever used the device ends. That work behind the mark
+// failed is told by the call that finds it first; of a device that is lost nothing is left to wait
+// for.
+inline void wait_at_end(Marker& marker) noexcept {
+  try {
+    marker.wait();
+  } catch (const Error&) {
+  }
+}
 
 template <class T>
 class StagedUpload {
@@ -30,7 +41,7 @@ class StagedUpload {
   ~StagedUpload() {
     for (Block& block : blocks_) {
       if (block.data != nullptr) {
-        block.copied->wait();
+        wait_at_end(*block.copied);
         ops_->release_host(block.data);
       }
     }

@@ -1,6 +1,7 @@
 #include "kernels/flash_decode/step.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <span>
 
@@ -31,10 +32,15 @@ std::int64_t room_of(const FlashParams& p) {
 std::int64_t captured_positions(const FlashParams& p) {
   return bound_of(p) + p.num_nodes;
 }
+// Calls' parts of scratch begin at whole vectors, whatever the heads and tiles before them are.
+constexpr std::size_t kPartAlignment = 16;
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+}
 // Of a call's partial results and captured weights.
 std::size_t bytes_of(const FlashParams& p) {
-  return partials_bytes(p, room_of(p)) +
-         (p.weights == nullptr ? 0 : capture_bytes(p, captured_positions(p)));
+  return aligned(partials_bytes(p, room_of(p))) +
+         (p.weights == nullptr ? 0 : aligned(capture_bytes(p, captured_positions(p))));
 }
 
 bool takes(const FlashParams& p) {
@@ -325,10 +331,12 @@ void FlashStep::write(void* arguments, const void* memory, const LaunchContext& 
       const std::size_t end = group.first + static_cast<std::size_t>(group.grid.calls);
       for (std::size_t i = group.first; i < end; ++i) {
         FlashCall& call = plan.calls[i];
+        VERSIEVE_ASSERT(reinterpret_cast<std::uintptr_t>(scratch) % kPartAlignment == 0,
+                        "a call's part begins at a whole vector");
         call.partials = partials_of(call.p, room_of(call.p), scratch);
         if (call.p.weights != nullptr) {
           call.capture = capture_at(call.p, captured_positions(call.p),
-                                    scratch + partials_bytes(call.p, room_of(call.p)));
+                                    scratch + aligned(partials_bytes(call.p, room_of(call.p))));
         }
         scratch += bytes_of(call.p);
       }

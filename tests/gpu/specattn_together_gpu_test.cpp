@@ -292,6 +292,7 @@ TEMPLATE_TEST_CASE("attention over lists that a map names has the bits of each c
   };
   check({}, kEdges, 6);
   check({.dim = 128}, kEdges, 1);
+  check({.query = 9, .kv = 3}, kEdges, 5);             // SmolLM2-135M's: nothing of them is even
   check({.query = 6, .kv = 2, .dim = 32}, kEdges, 9);  // a launch of its own form in bf16, too
   for (const std::size_t calls : {1U, 2U, 63U, 64U, 65U, 130U}) {
     check({}, lengths_of(calls, {200, 17, 900, 64, 1}), 5);
@@ -312,6 +313,8 @@ TEMPLATE_TEST_CASE("weights that several sequences keep have the bits of each ca
   };
   check({}, kEdges, 1);
   check({.dim = 128}, kEdges, 3);
+  check({.query = 9, .kv = 3}, kEdges, 1);             // SmolLM2-135M's: nothing of them is even
+  check({.query = 9, .kv = 3}, lengths_of(9, {200, 17, 900, 64, 1}), 3);
   check({.query = 16, .kv = 2}, kEdges, 4);            // more rows than a warp's: weights apart
   check({.query = 6, .kv = 2, .dim = 32}, kEdges, 2);  // a launch of its own form in bf16, too
   for (const std::size_t calls : {1U, 2U, 63U, 64U, 65U, 130U}) {
@@ -330,6 +333,7 @@ TEMPLATE_TEST_CASE("SpecAttn's calls of four sequences, for the checker of races
   check_choices<TestType>(*ops, {700, 20, 5000, 90}, rng);
   for (const bool keeps : {false, true}) {
     SharedStep<TestType>(*ops, {}, {200, 64, 90, 30}, 2, keeps, rng).check();
+    SharedStep<TestType>(*ops, {.query = 9, .kv = 3}, {100, 30, 70, 40}, 1, keeps, rng).check();
     SharedStep<TestType>(*ops, {.query = 6, .kv = 2, .dim = 32}, {90, 30, 64, 40}, 2, keeps, rng)
         .check();
   }

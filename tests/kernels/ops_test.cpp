@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/ops.h"
+#include "kernels/staged_upload.h"
 #include "model/words/error.h"
 #include "tests/kernels/random_tensor.h"
 
@@ -23,7 +24,24 @@ struct Watcher final : LaunchObserver {
   void launch_ends(const char*) override { --open; }
 };
 
+// Of a device that is lost.
+struct LostMarker final : Marker {
+  int waits = 0;
+
+  void mark() override {}
+  void wait() override {
+    ++waits;
+    throw Error(ExitCode::kEnvironment, "CUDA: the device is lost");
+  }
+};
+
 }  // namespace
+
+TEST_CASE("who ends beside a device that is lost waits for it once and goes on", "[ops]") {
+  LostMarker marker;
+  wait_at_end(marker);
+  CHECK(marker.waits == 1);
+}
 
 TEST_CASE("the CPU engine reports each launch to its observer with its bytes", "[ops]") {
   const std::unique_ptr<Ops<float>> ops = make_cpu_ops<float>(1);

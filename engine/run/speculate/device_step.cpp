@@ -6,6 +6,7 @@
 
 #include "engine/run/speculate/tree_growth.h"
 #include "kernels/memory_log.h"
+#include "kernels/staged_upload.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -90,7 +91,7 @@ DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, D
 template <class T>
 DeviceStepRunner<T>::~DeviceStepRunner() {
   while (pending() > 0) {
-    markers_[waited_++ % kernels::kYieldSlots]->wait();
+    kernels::wait_at_end(*markers_[waited_++ % kernels::kYieldSlots]);
   }
 }
 
