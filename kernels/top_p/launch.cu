@@ -302,6 +302,8 @@ int lone_clusters() {
     config.numAttrs = 1;
     int count = 0;
     check(cudaFuncSetAttribute(top_p_threshold_kernel<1>,
+                               cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    check(cudaFuncSetAttribute(top_p_threshold_kernel<1>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(crowding_bytes(1))));
     check(cudaOccupancyMaxActiveClusters(&count, top_p_threshold_kernel<1>, &config));

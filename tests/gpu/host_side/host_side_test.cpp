@@ -5,6 +5,7 @@
 #include <random>
 
 #include "engine/run/model/kv_pool.h"
+#include "kernels/choose_together.h"
 #include "tests/engine/run/batch/batch_cases.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/gpu/host_side/answers.h"
@@ -264,6 +265,27 @@ TEST_CASE("steps that read lists made before them, or keep weights, are recorded
 }
 
 // As tests/gpu's, whose tokens are a GPU's: one recording, and one of a further bound.
+TEST_CASE("shares of long rows are cut for several sequences before any was alone", "[host_side]") {
+  const Watched watched;
+  const std::unique_ptr<kernels::Ops<float>> ops = test::try_gpu_ops<float>();
+  REQUIRE(ops != nullptr);
+  constexpr std::int64_t kRows = 2, kLength = 70000;  // clusters of 16 blocks
+  const kernels::OpsBuffer<float> weights(*ops, kRows * kLength), mass(*ops, 2 * kRows);
+  const kernels::OpsBuffer<float, std::int32_t> mask(*ops, 2 * kLength);
+  std::vector<kernels::TopPParams<float>> calls;
+  for (std::int64_t i = 0; i < 2; ++i) {
+    calls.push_back({.rows = kRows,
+                     .length = kLength,
+                     .p = 0.9,
+                     .weights = weights.data(),
+                     .mask = mask.data() + i * kLength,
+                     .mass = mass.data() + i * kRows});
+  }
+  kernels::top_p_together<float>(*ops, calls);
+  ops->synchronize();
+  CHECK(watched.launches() == 2);
+}
+
 TEST_CASE("short prompts that are a little longer each time leave recordings as they are",
           "[host_side]") {
   const Watched watched;

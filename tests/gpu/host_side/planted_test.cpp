@@ -50,7 +50,9 @@ struct Fixture {
     void* arguments[] = {static_cast<void*>(&from), static_cast<void*>(&to)};
     return cudaLaunchKernel(planted_sum(), grid, threads, arguments, shared, stream);
   }
-  cudaError_t clustered(unsigned blocks, unsigned cluster) const {
+  // Hands its launch to `call`.
+  template <class Call>
+  cudaError_t with_clusters(unsigned blocks, unsigned cluster, Call call) const {
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {cluster, 1, 1};
@@ -60,10 +62,21 @@ struct Fixture {
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = 1;
+    return call(config);
+  }
+  cudaError_t clustered(unsigned blocks, unsigned cluster) const {
     const int* from = in;
     int* to = out;
     void* arguments[] = {static_cast<void*>(&from), static_cast<void*>(&to)};
-    return cudaLaunchKernelExC(&config, planted_sum(), arguments);
+    return with_clusters(blocks, cluster, [&](const cudaLaunchConfig_t& config) {
+      return cudaLaunchKernelExC(&config, planted_sum(), arguments);
+    });
+  }
+  cudaError_t clusters_that_fit(unsigned cluster) const {
+    return with_clusters(cluster, cluster, [&](const cudaLaunchConfig_t& config) {
+      int count = 0;
+      return cudaOccupancyMaxActiveClusters(&count, planted_sum(), &config);
+    });
   }
   cudaError_t upload(void* to, const void* from, std::size_t bytes) const {
     return cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream);
@@ -148,8 +161,11 @@ TEST_CASE("a cluster that no launch may have is found") {
   check_one(Rule::kLaunch, "a grid of 12 x 1 x 1 blocks in clusters of 8");
   f.clustered(32, 16);
   check_one(Rule::kLaunch, "clusters of 16 blocks");
+  f.clusters_that_fit(16);
+  check_one(Rule::kLaunch, "how many clusters of 16 blocks fit");
   cudaFuncSetAttribute(planted_sum(), cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   f.clustered(32, 16);
+  f.clusters_that_fit(16);
   check_none();
   f.clustered(32, 32);
   check_one(Rule::kLaunch, "clusters of 32 blocks");

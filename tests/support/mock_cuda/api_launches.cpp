@@ -178,13 +178,19 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
   const std::lock_guard lock(runtime().mutex);
   Kernel* const kernel = kernel_of(function);
   const KernelFacts* const facts = kernel != nullptr ? facts_of(*kernel) : nullptr;
+  const unsigned cluster = cluster_of(*config);
+  if (kernel != nullptr && (cluster > 16 || (cluster > 8 && !kernel->large_clusters))) {
+    return refuse(Rule::kLaunch, cudaErrorInvalidClusterSize,
+                  kernel->name + ": how many clusters of " + std::to_string(cluster) +
+                      " blocks fit, which it may not have");
+  }
   const dim3 block = config->blockDim;
   const int resident = facts != nullptr
                            ? resident_blocks(*facts, static_cast<int>(block.x * block.y * block.z),
                                              config->dynamicSmemBytes)
                            : 0;
   const int blocks_of_gpc = 16 * resident;
-  *clusters = kMultiprocessors / 16 * (blocks_of_gpc / static_cast<int>(cluster_of(*config)));
+  *clusters = kMultiprocessors / 16 * (blocks_of_gpc / static_cast<int>(cluster));
   return cudaSuccess;
 }
 
