@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "kernels/ops.h"
-#include "model/words/error.h"
 
 namespace versieve::kernels {
 
@@ -23,7 +22,7 @@ void enqueue_upload(Ops<T>& ops, void* destination, const void* source, std::siz
 inline void wait_at_end(Marker& marker) noexcept {
   try {
     marker.wait();
-  } catch (const Error&) {
+  } catch (...) {
   }
 }
 
