@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -186,9 +187,11 @@ std::vector<MergeResult> copy_all(Database& target, const Sources& sources, Merg
 // A new database under another name until it is whole, so that nothing half made has its own.
 class NewFile {
  public:
-  explicit NewFile(const std::string& target)
-      : target_(target), path_(target + "." + std::to_string(::getpid())) {
-    remove();
+  explicit NewFile(const std::string& target) : target_(target) {
+    std::error_code ignored;
+    for (std::int64_t number = ::getpid(); path_.empty() || fs::exists(path_, ignored); ++number) {
+      path_ = target + "." + std::to_string(number);
+    }
   }
   ~NewFile() { remove(); }
   NewFile(const NewFile&) = delete;
@@ -198,7 +201,9 @@ class NewFile {
     try {
       const std::unique_ptr<Database> into = open_for_writing(path_);
       std::vector<MergeResult> results = copy_all(*into, sources, detail);
-      into->try_journal_mode("DELETE");  // all of it in one file, or the reason why not
+      if (!into->try_journal_mode("DELETE")) {  // all of it in one file
+        throw Error(ExitCode::kEnvironment, path_ + ": another program holds it");
+      }
       return results;
     } catch (const Error& error) {
       throw Error(error.code(), of_target(error.what()));

@@ -28,8 +28,8 @@ enum class MergeDetail { kAll, kSummaries };
 // Copies every run and point that the target lacks; runs are the same if their uuid is. Merging
 // twice changes nothing. All sources are opened before anything is written, and all of them are one
 // transaction: where a source is missing, foreign, corrupt or newer (Error 3) or the disk is full
-// (Error 4), one sentence says so, the target stays as it was, and no new one is made. Creates the
-// target if it is not there.
+// (Error 4), one sentence says so, the target stays as it was, and no new one is made (where the
+// file system has no hard links an empty one may be). Creates the target if it is not there.
 std::vector<MergeResult> merge_into(const std::string& target,
                                     const std::vector<std::string>& sources,
                                     MergeDetail detail = MergeDetail::kAll);
