@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,9 +23,9 @@ using nlohmann::json;
 }
 
 // Assumption, in log of time: what a prompt takes more in forwards of half as many tokens, and the
-// standard deviation of that. On an H200 512 took 1.33 times what 2,048 did (two halvings; 8K
-// prompts beside eight requests, engine/measure/bench/README.md, less those requests' steps).
-constexpr double kHalvedForward = 0.14;
+// standard deviation of that. On an H200 512 took 1.36 to 1.42 times what 2,048 did (two halvings;
+// prompts of 4K to 64K, db/measured/h200-prefill.json).
+constexpr double kHalvedForward = 0.16;
 
 // A geometry with dense attention in the place of its own is another target.
 std::string geometry_of(const json& file) {
@@ -60,30 +61,35 @@ void add_warning(const std::string& text, PromptTimes& times) {
   times.warning += (times.warning.empty() ? "" : "; ") + text;
 }
 
-// How often so many tokens are halved to become `piece`; below 0 where they are doubled.
-double halvings(std::int64_t rows, std::int64_t piece) {
-  return std::log2(static_cast<double>(rows) / static_cast<double>(piece));
+// How often so many tokens are halved to become `piece`; below 0 where they are doubled. `prompt`: of
+// which no forward holds more.
+double halvings(std::int64_t rows, std::int64_t piece,
+                std::int64_t prompt = std::numeric_limits<std::int64_t>::max()) {
+  return std::log2(static_cast<double>(std::min(rows, prompt)) /
+                   static_cast<double>(std::min(piece, prompt)));
 }
 
 // Prompts in forwards of times.rows tokens, read in pieces of `piece`.
 void read_by(std::int64_t piece, PromptTimes& times) {
   constexpr double kNinetyFive = 1.96;  // of the points' intervals
-  const double steps = halvings(times.rows, piece);
-  const double ratio = std::exp(kHalvedForward * steps);
-  const double error = kNinetyFive * kHalvedForward * std::fabs(steps);
-  if (steps == 0.0) {
-    return;
-  }
+  double most = 0.0;  // of the longest prompt
   for (PromptTimes::Point& p : times.points) {
+    most = halvings(times.rows, piece, p.tokens);
+    const double ratio = std::exp(kHalvedForward * most);
+    const double error = kNinetyFive * kHalvedForward * std::fabs(most);
     const double low = std::hypot(std::log(p.ms / p.interval.low), error);
     const double high = std::hypot(std::log(p.interval.high / p.ms), error);
     p.ms *= ratio;
     p.interval = {p.ms * std::exp(-low), p.ms * std::exp(high)};
   }
+  if (most == 0.0) {
+    return;
+  }
   add_warning(formatted("--prefill holds no forwards of %lld tokens, by which a batch's steps read "
-                        "prompts: those of %lld are taken to last %.2f times as long (an "
+                        "prompts: those of %lld are taken to last %.2f times as long for the longest (an "
                         "assumption; bench prefill --rows %lld --out measures them)",
-                        static_cast<long long>(piece), static_cast<long long>(times.rows), ratio,
+                        static_cast<long long>(piece), static_cast<long long>(times.rows),
+                        std::exp(kHalvedForward * most),
                         static_cast<long long>(piece)),
               times);
   times.rows = piece;

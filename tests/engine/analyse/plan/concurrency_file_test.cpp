@@ -246,9 +246,9 @@ TEST_CASE("prompts in other pieces than a batch reads are taken to last longer, 
   PromptTimes times = prompts_of(text);
   CHECK(times.rows == 512);  // two halvings of 2,048
   REQUIRE(times.points.size() == 1);
-  CHECK(times.points[0].ms == Approx(160.0 * std::exp(2 * 0.14)));
+  CHECK(times.points[0].ms == Approx(160.0 * std::exp(2 * 0.16)));
   const Interval& i = times.points[0].interval;
-  CHECK(std::log(i.high / i.low) > 2 * 1.96 * 2 * 0.14);
+  CHECK(std::log(i.high / i.low) > 2 * 1.96 * 2 * 0.16);
   CHECK(times.warning.find("holds no forwards of 512 tokens") != std::string::npos);
   date_against({}, times);  // another warning stands behind it
   CHECK(times.warning.find("holds no forwards") == 10);
@@ -258,7 +258,13 @@ TEST_CASE("prompts in other pieces than a batch reads are taken to last longer, 
                              R"("prompt": 4096, "rows": 1024)"),
                         R"("rows": 512)", R"("rows": 0)"))
             .points.at(0)
-            .ms == Approx(240.0 * std::exp(-0.14)));
+            .ms == Approx(240.0 * std::exp(-0.16)));
+  // A forward holds no more than its prompt: one of 1,024 tokens is halved once, one of 300 never.
+  text = with(text, R"("prompt": 4096, "rows": 2048)", R"("prompt": 1024, "rows": 2048)");
+  CHECK(prompts_of(text).points[0].ms == Approx(160.0 * std::exp(0.16)));
+  times = prompts_of(with(text, R"("prompt": 1024, "rows": 2048)", R"("prompt": 300, "rows": 2048)"));
+  CHECK(times.points[0].ms == 160.0);
+  CHECK(times.warning.find("holds no forwards") == std::string::npos);
 }
 
 TEST_CASE("prompts that may be of an older engine than the database's points are said to be") {
