@@ -24,11 +24,15 @@ inline double process_ms() {
   return clock_ms(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-inline bool within(const char* what, double ms, double budget) {
+inline double speed_slack() {
   bool is_set = false;
   const double slack = qEnvironmentVariable("VERSIEVE_SPEED_SLACK").toDouble(&is_set);
+  return is_set ? slack : 1.0;
+}
+
+inline bool within(const char* what, double ms, double budget) {
   qInfo("%-58s %8.1f ms, budget %.0f", what, ms, budget);
-  return ms <= budget * (is_set ? slack : 1.0);
+  return ms <= budget * speed_slack();
 }
 
 }  // namespace versieve::gui
