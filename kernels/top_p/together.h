@@ -1,5 +1,5 @@
-// top_p of several sequences on the GPU: up to 64 calls in a launch of unions, and as many in one of
-// thresholds, all of whose rows take as many blocks.
+// top_p of several sequences on the GPU: up to 64 calls in a launch of unions, and as many in one
+// of thresholds, all of whose rows take as many blocks.
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA

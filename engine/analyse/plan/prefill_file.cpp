@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "engine/io/formatted.h"
 #include "engine/io/strict_json.h"
@@ -61,8 +62,8 @@ void add_warning(const std::string& text, PromptTimes& times) {
   times.warning += (times.warning.empty() ? "" : "; ") + text;
 }
 
-// How often so many tokens are halved to become `piece`; below 0 where they are doubled. `prompt`: of
-// which no forward holds more.
+// How often so many tokens are halved to become `piece`; below 0 where they are doubled. No forward
+// holds more than its `prompt`.
 double halvings(std::int64_t rows, std::int64_t piece,
                 std::int64_t prompt = std::numeric_limits<std::int64_t>::max()) {
   return std::log2(static_cast<double>(std::min(rows, prompt)) /
@@ -72,9 +73,10 @@ double halvings(std::int64_t rows, std::int64_t piece,
 // Prompts in forwards of times.rows tokens, read in pieces of `piece`.
 void read_by(std::int64_t piece, PromptTimes& times) {
   constexpr double kNinetyFive = 1.96;  // of the points' intervals
-  double most = 0.0;  // of the longest prompt
+  const std::int64_t rows = std::exchange(times.rows, piece);
+  double most = 0.0;  // halvings of the longest prompt
   for (PromptTimes::Point& p : times.points) {
-    most = halvings(times.rows, piece, p.tokens);
+    most = halvings(rows, piece, p.tokens);
     const double ratio = std::exp(kHalvedForward * most);
     const double error = kNinetyFive * kHalvedForward * std::fabs(most);
     const double low = std::hypot(std::log(p.ms / p.interval.low), error);
@@ -86,13 +88,11 @@ void read_by(std::int64_t piece, PromptTimes& times) {
     return;
   }
   add_warning(formatted("--prefill holds no forwards of %lld tokens, by which a batch's steps read "
-                        "prompts: those of %lld are taken to last %.2f times as long for the longest (an "
-                        "assumption; bench prefill --rows %lld --out measures them)",
-                        static_cast<long long>(piece), static_cast<long long>(times.rows),
-                        std::exp(kHalvedForward * most),
-                        static_cast<long long>(piece)),
+                        "prompts: those of %lld are taken to last %.2f times as long, of the "
+                        "longest (an assumption; bench prefill --rows %lld --out measures them)",
+                        static_cast<long long>(piece), static_cast<long long>(rows),
+                        std::exp(kHalvedForward * most), static_cast<long long>(piece)),
               times);
-  times.rows = piece;
 }
 
 PromptTimes times_of(const std::string& path, const json& file) {
