@@ -1,5 +1,7 @@
 #include "gui/models/numbers.h"
 
+#include <QRegularExpression>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
