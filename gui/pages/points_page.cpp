@@ -1,5 +1,6 @@
 #include "gui/pages/points_page.h"
 
+#include <QEvent>
 #include <QHeaderView>
 #include <QScrollBar>
 #include <QSplitter>

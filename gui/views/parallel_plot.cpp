@@ -1,5 +1,6 @@
 #include "gui/views/parallel_plot.h"
 
+#include <QEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 // work that takes all threads. A sentence, nothing lost, and the app goes on.
 #include <sys/resource.h>
 
+#include <QComboBox>
 #include <QLabel>
 #include <QSemaphore>
 #include <QStatusBar>
