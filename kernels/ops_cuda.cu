@@ -507,6 +507,10 @@ bool launch_with_scratch(Ops<T>& ops, std::size_t bytes, const ContextLaunch& la
   return on_cuda(ops, [&](auto& cuda) { cuda.launch_with_scratch(bytes, launch); });
 }
 template <class T>
+bool has_step_shapes(Ops<T>& ops) {
+  return std::is_same_v<T, Bf16> && on_cuda(ops, [](auto&) {});
+}
+template <class T>
 StepShape prepare_nsa_step(Ops<T>& ops, const NsaStepParams<T>& step) {
   StepShape shape;
   on_cuda(ops, [&](auto& cuda) { shape = cuda.prepare_nsa_step(step); });

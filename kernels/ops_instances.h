@@ -14,6 +14,7 @@
 // For these and double, in which only the CPU computes.
 #define VERSIEVE_INSTANTIATE_OPS_TOGETHER(T)                                             \
   template void enqueue_upload(Ops<T>&, void*, const void*, std::size_t);                \
+  template bool has_step_shapes(Ops<T>&);                                                \
   template StepShape prepare_nsa_step(Ops<T>&, const NsaStepParams<T>&);                 \
   template void nsa_verify_layer(Ops<T>&, const NsaStepParams<T>&, std::int64_t);        \
   template StepShape prepare_dense_step(Ops<T>&, const DenseStepParams<T>&);             \

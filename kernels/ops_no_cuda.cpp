@@ -49,6 +49,10 @@ std::int64_t nsa_prompt_bytes(Ops<T>&, const NsaVerifyParams<T>&) {
 template <class T>
 void reserve_nsa_prompt(Ops<T>&, const NsaVerifyParams<T>&) {}
 template <class T>
+bool has_step_shapes(Ops<T>&) {
+  return false;
+}
+template <class T>
 StepShape prepare_nsa_step(Ops<T>&, const NsaStepParams<T>&) {
   return {};
 }

@@ -53,6 +53,10 @@ NsaVerifyParams<T> call_in_layer(const NsaStepParams<T>& step, std::size_t call,
 // can take one recording. Empty: the step's sizes are in its launches.
 using StepShape = std::vector<std::int64_t>;
 
+// Whether these ops give any step a shape.
+template <class T>
+bool has_step_shapes(Ops<T>& ops);
+
 // Once a step, before its first layer and outside of recordings: works out what all layers share.
 // Never waits for the device.
 template <class T>

@@ -45,33 +45,61 @@ std::int64_t table_ints(const LlmShape& shape, std::int64_t pages) {
 
 template <class T>
 KvPool<T>::KvPool(kernels::Ops<T>& ops, const LlmShape& shape, const DraftShape* draft,
-                  std::int64_t pages, std::int64_t sequences, std::uint64_t shuffled)
+                  std::int64_t pages, std::int64_t sequences, std::uint64_t shuffled,
+                  bool has_idle)
     : ops_(&ops),
       shape_(shape),
       tokens_(pages, shuffled),
       compressed_(std::max<std::int64_t>(1, compressed_page_count(shape, pages, sequences)),
-                  shuffled) {
-  const std::int64_t rows = shape.layers * pages * kPageTokens * shape.kv_width();
+                  shuffled),
+      idle_pages_(has_idle ? 1 : 0) {
+  const std::int64_t rows = shape.layers * page_rows() * shape.kv_width();
   k_ = Buffer(ops, rows);
   v_ = Buffer(ops, rows);
   if (keeps_raw(shape)) {
     k_raw_ = Buffer(ops, rows);
   }
   if (is_nsa(shape)) {
-    const std::int64_t compressed =
-        shape.layers * compressed_.pages() * kernels::kPageRows * shape.kv_width();
+    const std::int64_t compressed = shape.layers * compressed_rows() * shape.kv_width();
     k_cmp_ = Buffer(ops, compressed);
     v_cmp_ = Buffer(ops, compressed);
   }
   if (draft != nullptr) {
-    const std::int64_t entries = pages * kPageTokens * draft->num_kv_heads * draft->head_dim;
+    const std::int64_t entries = page_rows() * draft->num_kv_heads * draft->head_dim;
     draft_k_ = Buffer(ops, entries);
     draft_v_ = Buffer(ops, entries);
   }
   table_stride_ = table_ints(shape, pages);
-  tables_ = kernels::OpsBuffer<T, std::int32_t>(ops, sequences * table_stride_);
+  tables_ = kernels::OpsBuffer<T, std::int32_t>(ops, (sequences + idle_pages_) * table_stride_);
   for (std::int64_t place = sequences; place-- > 0;) {
     free_places_.push_back(place);
+  }
+  if (has_idle) {
+    idle_place_ = sequences;
+    clear_idle_page();
+  }
+}
+
+template <class T>
+std::int64_t KvPool<T>::compressed_rows() const {
+  return is_nsa(shape_) ? (compressed_.pages() + idle_pages_) * kernels::kPageRows : 0;
+}
+
+// Of all layers: what lies there is read, and must be finite.
+template <class T>
+void KvPool<T>::clear_idle_page() {
+  const std::vector<T> zeros(static_cast<std::size_t>(kernels::kPageRows * shape_.kv_width()));
+  const auto clear = [&](const Buffer& buffer, std::int64_t rows) {
+    for (std::int64_t layer = 0; buffer.count() > 0 && layer < shape_.layers; ++layer) {
+      T* const page = buffer.data() + ((layer + 1) * rows - kernels::kPageRows) * shape_.kv_width();
+      ops_->upload(page, zeros.data(), zeros.size() * sizeof(T));
+    }
+  };
+  for (const Buffer* const buffer : {&k_, &v_, &k_raw_}) {
+    clear(*buffer, page_rows());
+  }
+  for (const Buffer* const buffer : {&k_cmp_, &v_cmp_}) {
+    clear(*buffer, compressed_rows());
   }
 }
 
@@ -90,6 +118,15 @@ template <class T>
 std::int64_t KvPool<T>::sequence_bytes(const LlmShape& shape, std::int64_t pages) {
   const std::int64_t rows = is_nsa(shape) ? (kOwnCompressed + 1) * kernels::kPageRows : 0;
   return shape.layers * shape.kv_width() * 2 * rows * static_cast<std::int64_t>(sizeof(T)) +
+         table_ints(shape, pages) * static_cast<std::int64_t>(sizeof(std::int32_t));
+}
+
+template <class T>
+std::int64_t KvPool<T>::idle_bytes(const LlmShape& shape, const DraftShape* draft,
+                                   std::int64_t pages) {
+  const std::int64_t rows = is_nsa(shape) ? kernels::kPageRows : 0;  // a whole page of compressed
+  return page_bytes(shape, draft) +
+         shape.layers * shape.kv_width() * 2 * rows * static_cast<std::int64_t>(sizeof(T)) +
          table_ints(shape, pages) * static_cast<std::int64_t>(sizeof(std::int32_t));
 }
 
@@ -164,25 +201,39 @@ template <class T>
 KvCache<T> KvPool<T>::cache_in(const SequencePages& pages) {
   const std::int32_t* const table = upload_table(pages);
   const auto paged = [](const std::vector<std::int32_t>& page, std::int64_t shared,
-                        const std::int32_t* device, const PageAllocator& of) {
+                        const std::int32_t* device, std::int64_t rows) {
     return PagedRows{.page = page,
-                     .table = {.page = device, .count = of.pages()},
+                     .table = {.page = device, .count = rows / kernels::kPageRows},
                      .shared_rows = shared * kernels::kPageRows};
   };
   return KvCache<T>(
       *ops_, shape_,
       {.capacity = std::ssize(pages.tokens) * kPageTokens,
-       .layer_rows = tokens_.pages() * kPageTokens,
+       .layer_rows = page_rows(),
        .cmp_capacity = std::ssize(pages.compressed) * kernels::kPageRows,
-       .cmp_layer_rows = is_nsa(shape_) ? compressed_.pages() * kernels::kPageRows : 0,
-       .paged = paged(pages.tokens, pages.shared, table, tokens_),
+       .cmp_layer_rows = compressed_rows(),
+       .paged = paged(pages.tokens, pages.shared, table, page_rows()),
        .cmp_paged = paged(pages.compressed, pages.shared_compressed,
-                          table + table_lines(std::ssize(pages.tokens)), compressed_),
+                          table + table_lines(std::ssize(pages.tokens)), compressed_rows()),
        .k = k_.data(),
        .v = v_.data(),
        .k_raw = k_raw_.data(),
        .k_cmp = k_cmp_.data(),
        .v_cmp = v_cmp_.data()});
+}
+
+// As many tokens as any sequence may have.
+template <class T>
+KvCache<T> KvPool<T>::idle_cache() {
+  VERSIEVE_ASSERT(idle_pages_ == 1, "the pool was made with an idle page");
+  const std::int64_t most =
+      std::min(tokens_.pages(), pages_of(shape_.max_position + kPageTokens) + 1);
+  SequencePages pages;
+  pages.tokens.assign(static_cast<std::size_t>(most), static_cast<std::int32_t>(tokens_.pages()));
+  pages.compressed.assign(static_cast<std::size_t>(compressed_pages(most * kPageTokens)),
+                          static_cast<std::int32_t>(compressed_.pages()));
+  pages.place = idle_place_;
+  return cache_in(pages);
 }
 
 template <class T>
@@ -199,8 +250,8 @@ void KvPool<T>::copy_compressed(const PageLists& from, const SequencePages& to,
     for (const Buffer* const buffer : {&k_cmp_, &v_cmp_}) {
       ops_->copy_rows({.rows = shape_.layers,
                        .width = std::min(kRows, end - page * kRows) * width,
-                       .src_stride = compressed_.pages() * kRows * width,
-                       .dst_stride = compressed_.pages() * kRows * width,
+                       .src_stride = compressed_rows() * width,
+                       .dst_stride = compressed_rows() * width,
                        .src = buffer->data() + from.compressed[at] * kRows * width,
                        .dst = buffer->data() + to.compressed[at] * kRows * width,
                        .term = TrafficTerm::kKvAppend});

@@ -38,9 +38,10 @@ template <class T>
 class KvPool {
  public:
   // `draft`: or null. `sequences`: that have pages at once, at most. `shuffled`: PageAllocator's.
-  // Throws Error(kEnvironment) when the device has no such memory left.
+  // `has_idle`: idle_cache() may be asked for. Throws Error(kEnvironment) when the device has no
+  // such memory left.
   KvPool(kernels::Ops<T>& ops, const LlmShape& shape, const DraftShape* draft, std::int64_t pages,
-         std::int64_t sequences, std::uint64_t shuffled = 0);
+         std::int64_t sequences, std::uint64_t shuffled = 0, bool has_idle = false);
   KvPool(const KvPool&) = delete;
   KvPool& operator=(const KvPool&) = delete;
 
@@ -48,6 +49,9 @@ class KvPool {
   // beside its pages: compressed tokens of pages that it shares or does not fill, its table.
   static std::int64_t page_bytes(const LlmShape& shape, const DraftShape* draft);
   static std::int64_t sequence_bytes(const LlmShape& shape, std::int64_t pages);
+  // What idle_cache() takes of a pool of so many pages.
+  static std::int64_t idle_bytes(const LlmShape& shape, const DraftShape* draft,
+                                 std::int64_t pages);
 
   std::int64_t page_count() const { return tokens_.pages(); }
   const PageAllocator& pages() const { return tokens_; }
@@ -65,9 +69,14 @@ class KvPool {
 
   // An empty sequence in those pages, until they are given back.
   KvCache<T> cache_in(const SequencePages& pages);
+  // A sequence whose tokens are nobody's (IdleSequences): each page of it is the one behind the
+  // pool's, which no sequence is given and which holds zeros, as long as nobody appends to it.
+  // REQUIRES: has_idle.
+  KvCache<T> idle_cache();
   // Where its draft's entries lie, whatever its cache knows. REQUIRES: cache_in was called.
   kernels::PageTable table_of(const SequencePages& pages) const {
-    return {.page = tables_.data() + pages.place * table_stride_, .count = tokens_.pages()};
+    return {.page = tables_.data() + pages.place * table_stride_,
+            .count = page_rows() / kPageTokens};
   }
   // What the first `tokens` tokens complete beside whole shared pages of compressed tokens also
   // goes to the sequence that shares their pages.
@@ -79,11 +88,17 @@ class KvPool {
  private:
   using Buffer = kernels::OpsBuffer<T>;
 
+  // Rows of a layer's keys, and of its compressed tokens, the idle page's among them.
+  std::int64_t page_rows() const { return (tokens_.pages() + idle_pages_) * kPageTokens; }
+  std::int64_t compressed_rows() const;
   const std::int32_t* upload_table(const SequencePages& pages);
+  void clear_idle_page();
 
   kernels::Ops<T>* ops_;
   LlmShape shape_;
   PageAllocator tokens_, compressed_;
+  std::int64_t idle_pages_ = 0;   // 1: behind those of either kind lies one of no sequence
+  std::int64_t idle_place_ = -1;  // of its table
   Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
   Buffer draft_k_, draft_v_;
   // [sequences, table_stride_]: pages of tokens, from the next cache line on of compressed tokens.

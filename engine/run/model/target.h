@@ -61,7 +61,12 @@ struct SequencePart {
   // chose them, or where the last node's weights go.
   StepLists lists = {};
   AttentionCapture<T> capture = {};
+  // Of an idle sequence (idle_sequences.h), whose cache has no length: its context. Else -1.
+  std::int64_t idle_context = -1;
 };
+
+template <class T>
+class IdleSequences;
 
 template <class T>
 class Target {
@@ -91,13 +96,14 @@ class Target {
   // a GPU). Never waits for the device but where memory grows. A part that chooses tokens
   // (ReSA, an indexer) needs keys of its own; steps in which tokens are chosen are not recorded,
   // but those that read lists made before are. REQUIRES: the caches differ, hold their contexts
-  // and, of several, are of one pool.
-  void verify_batch(std::vector<SequencePart<T>> parts);
+  // and, of several, are of one pool. `idle`: of that pool, fills the step up to a size class; what
+  // is asked of it later is of the other sequences alone. Or null.
+  void verify_batch(std::vector<SequencePart<T>> parts, IdleSequences<T>* idle = nullptr);
   // The same in two. First all that follows the trees' shapes and the contexts' lengths: lists are
   // made and uploaded, what layers share is worked out; the step before may still run, committed
   // already, and its logits() stay. Then the forward. `tokens`: of all nodes, sequence after
   // sequence, where the trees' were not known yet; empty: they are the trees'.
-  void prepare_batch(std::vector<SequencePart<T>> parts);
+  void prepare_batch(std::vector<SequencePart<T>> parts, IdleSequences<T>* idle = nullptr);
   void run_prepared(std::span<const std::int32_t> tokens = {});
   // Appends a path of each sequence of the last verify_batch, none where it is empty. REQUIRES: the
   // caches are of one pool.
@@ -106,8 +112,12 @@ class Target {
   // first row, or its last node's where no more was asked for.
   std::int64_t first_row(std::size_t part) const { return parts_[part].first_row; }
   std::int64_t logits_row(std::size_t part) const;
-  std::int64_t logits_rows() const { return logits_rows_; }
+  std::int64_t logits_rows() const { return logits_rows_ - idle_rows_; }
   const StepRecordings<T>& recordings() const { return recordings_; }
+  // Whether steps of such a target can be recorded on these ops.
+  static bool records_steps(kernels::Ops<T>& ops, const LlmShape& shape) {
+    return kernels::has_step_shapes(ops) && !shape.has_windows();
+  }
   // Whether steps of a pool's sequences are recorded; from the next one on. No bit depends on it.
   void set_records(bool records) { records_ = records; }
   // Tokens of a prompt's piece that share the launches of a step's trees, at most, as many nodes as
@@ -272,8 +282,10 @@ class Target {
   kernels::OpsBuffer<T, double> frequency_;  // [d/2] of rotary pairs, or empty: powers of theta
 
   // The running step.
-  std::vector<Part> parts_;
-  bool together_ = false;  // its attention is prepared for all layers at once
+  std::vector<Part> parts_;     // idle ones last
+  std::size_t live_parts_ = 0;  // that are not idle
+  std::int64_t idle_rows_ = 0;  // of the step's last nodes
+  bool together_ = false;       // its attention is prepared for all layers at once
   // Of an NSA sequence of a pool, alone: its sizes are read on the device, as verify_device's, so
   // that the launches hold while it grows.
   bool alone_ = false;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/run/model/append.h"
+#include "engine/run/model/idle_sequences.h"
 #include "engine/run/model/kv_pool.h"
 #include "engine/run/model/target.h"
 #include "model/words/assert.h"
@@ -33,7 +34,8 @@ typename Target<T>::Part Target<T>::make_part(SequencePart<T> sequence) const {
   VERSIEVE_ASSERT(sequence.tree.size() >= 1 && sequence.tree.parent[0] == -1, "a tree has a root");
   VERSIEVE_ASSERT(schedule.empty() || static_cast<std::int64_t>(schedule.size()) == shape_.layers,
                   "the schedule has one letter a layer");
-  const std::int64_t length = sequence.cache->length();
+  const std::int64_t length =
+      sequence.idle_context < 0 ? sequence.cache->length() : sequence.idle_context;
   Part part{.tree = std::move(sequence.tree),
             .layout = {},
             .options = std::move(sequence.options),
@@ -181,20 +183,32 @@ void Target<T>::keep_compressed_rows(std::int64_t layer) {
 }
 
 template <class T>
-void Target<T>::verify_batch(std::vector<SequencePart<T>> parts) {
-  prepare_batch(std::move(parts));
+void Target<T>::verify_batch(std::vector<SequencePart<T>> parts, IdleSequences<T>* idle) {
+  prepare_batch(std::move(parts), idle);
   run_prepared();
 }
 
 template <class T>
-void Target<T>::prepare_batch(std::vector<SequencePart<T>> parts) {
+void Target<T>::prepare_batch(std::vector<SequencePart<T>> parts, IdleSequences<T>* idle) {
+  const std::size_t live = parts.size();
+  if (idle != nullptr) {
+    idle->fill(parts);
+  }
   lay_out(std::move(parts));
+  if (live < parts_.size()) {
+    live_parts_ = live;
+    idle_rows_ = nodes_.count - parts_[live].first_row;
+  }
   prepare_attention();
+  if (idle_rows_ > 0) {
+    idle->learn(!step_shape_.empty());
+  }
 }
 
 template <class T>
 void Target<T>::run_prepared(std::span<const std::int32_t> tokens) {
-  VERSIEVE_ASSERT(tokens.empty() || std::ssize(tokens) == nodes_.count, "a token a node");
+  VERSIEVE_ASSERT(tokens.empty() || std::ssize(tokens) == nodes_.count - idle_rows_,
+                  "a token a node");
   if (released_ != ops_->released()) {  // arguments may name scratch memory that is gone
     prepare_attention();
   }
@@ -227,6 +241,8 @@ void Target<T>::lay_out(std::vector<SequencePart<T>> parts) {
     rows += made.nodes.count;
     compressed += made.nodes.compressed_rows;
   }
+  live_parts_ = parts_.size();
+  idle_rows_ = 0;
   ensure_rows(rows);
   nodes_ = {.count = rows, .compressed_rows = compressed};
   if (together_ && is_nsa(shape_)) {
@@ -357,7 +373,7 @@ std::int64_t Target<T>::logits_row(std::size_t part) const {
 
 template <class T>
 void Target<T>::commit_batch(std::span<const std::vector<std::int32_t>> paths) {
-  VERSIEVE_ASSERT(paths.size() == parts_.size(), "a path a sequence");
+  VERSIEVE_ASSERT(paths.size() == live_parts_, "a path a sequence");
   std::vector<CommittedRows<T>> commits;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const Part& part = parts_[i];
@@ -402,9 +418,11 @@ template Target<double>::Part Target<double>::make_part(SequencePart<double>) co
 template void Target<double>::upload_layout();
 template std::vector<std::int32_t> Target<double>::kept_rows();
 template void Target<double>::keep_compressed_rows(std::int64_t);
-template void Target<double>::verify_batch(std::vector<SequencePart<double>>);
+template void Target<double>::verify_batch(std::vector<SequencePart<double>>,
+                                           IdleSequences<double>*);
 template void Target<double>::lay_out(std::vector<SequencePart<double>>);
-template void Target<double>::prepare_batch(std::vector<SequencePart<double>>);
+template void Target<double>::prepare_batch(std::vector<SequencePart<double>>,
+                                            IdleSequences<double>*);
 template void Target<double>::run_prepared(std::span<const std::int32_t>);
 template void Target<double>::prepare_attention();
 template kernels::CompressParams<double> Target<double>::compressed_tokens(
@@ -416,9 +434,9 @@ template Target<float>::Part Target<float>::make_part(SequencePart<float>) const
 template void Target<float>::upload_layout();
 template std::vector<std::int32_t> Target<float>::kept_rows();
 template void Target<float>::keep_compressed_rows(std::int64_t);
-template void Target<float>::verify_batch(std::vector<SequencePart<float>>);
+template void Target<float>::verify_batch(std::vector<SequencePart<float>>, IdleSequences<float>*);
 template void Target<float>::lay_out(std::vector<SequencePart<float>>);
-template void Target<float>::prepare_batch(std::vector<SequencePart<float>>);
+template void Target<float>::prepare_batch(std::vector<SequencePart<float>>, IdleSequences<float>*);
 template void Target<float>::run_prepared(std::span<const std::int32_t>);
 template void Target<float>::prepare_attention();
 template kernels::CompressParams<float> Target<float>::compressed_tokens(const LayerWeights<float>&,
@@ -430,9 +448,9 @@ template Target<Bf16>::Part Target<Bf16>::make_part(SequencePart<Bf16>) const;
 template void Target<Bf16>::upload_layout();
 template std::vector<std::int32_t> Target<Bf16>::kept_rows();
 template void Target<Bf16>::keep_compressed_rows(std::int64_t);
-template void Target<Bf16>::verify_batch(std::vector<SequencePart<Bf16>>);
+template void Target<Bf16>::verify_batch(std::vector<SequencePart<Bf16>>, IdleSequences<Bf16>*);
 template void Target<Bf16>::lay_out(std::vector<SequencePart<Bf16>>);
-template void Target<Bf16>::prepare_batch(std::vector<SequencePart<Bf16>>);
+template void Target<Bf16>::prepare_batch(std::vector<SequencePart<Bf16>>, IdleSequences<Bf16>*);
 template void Target<Bf16>::run_prepared(std::span<const std::int32_t>);
 template void Target<Bf16>::prepare_attention();
 template kernels::CompressParams<Bf16> Target<Bf16>::compressed_tokens(const LayerWeights<Bf16>&,
