@@ -8,6 +8,7 @@
 
 #include "engine/run/batch/chain_choice.h"
 #include "engine/run/model/draft.h"
+#include "engine/run/model/idle_sequences.h"
 #include "engine/run/model/target.h"
 #include "model/words/assert.h"
 
@@ -73,7 +74,9 @@ struct DraftContext {
 template <class T>
 class ModelBatchDrafter final : public BatchDrafter<T> {
  public:
-  ModelBatchDrafter(kernels::Ops<T>& ops, Target<T>& model) : ops_(&ops), model_(&model) {}
+  // `idle`: of the model's pool, fills its steps up; or null.
+  ModelBatchDrafter(kernels::Ops<T>& ops, Target<T>& model, IdleSequences<T>* idle)
+      : ops_(&ops), model_(&model), idle_(idle) {}
 
   struct Sequence {
     DraftContext<T>* context = nullptr;
@@ -97,6 +100,7 @@ class ModelBatchDrafter final : public BatchDrafter<T> {
 
   kernels::Ops<T>* ops_;
   Target<T>* model_;
+  IdleSequences<T>* idle_;
   std::vector<Sequence> sequences_;
   std::vector<DraftTree> trees_;  // of each: the root and all nodes since begin, if no chain
   kernels::OpsBuffer<T> logits_;  // [rows, V]

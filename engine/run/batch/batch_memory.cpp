@@ -130,7 +130,13 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
            ? 0
            : KvPool<T>::sequence_bytes(*draft_model, most) +
                  chain_choice_bytes<T>(shape, *draft_model, requests, options.layer_map));
-  const std::int64_t all = given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes;
+  for (const LlmShape* const of : {&shape, draft_model}) {
+    if (of != nullptr && may_pad(ops, *of, options)) {
+      plan.idle_bytes += KvPool<T>::idle_bytes(*of, of == &shape ? draft : nullptr, most);
+    }
+  }
+  const std::int64_t all =
+      (given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes) - plan.idle_bytes;
   plan.concurrency =
       std::clamp<std::int64_t>((all - most * plan.page_bytes) / plan.sequence_bytes, 1,
                                std::min<std::int64_t>(options.concurrency, std::ssize(needed)));

@@ -13,6 +13,7 @@ struct MemoryPlan {
   std::int64_t page_bytes = 0;      // a draft model's rows counted
   std::int64_t own_page_bytes = 0;  // of the target's alone, which requests share
   std::int64_t sequence_bytes = 0;  // of each request that runs, beside its pages
+  std::int64_t idle_bytes = 0;      // of pages that idle requests read; 0: there are none
   std::int64_t step_bytes = 0;      // of a step's rows, at most, and of long pieces of prompts
   std::int64_t pages = 0;           // that the session takes
   std::int64_t concurrency = 1;     // requests that may run at once: all that were asked for, if

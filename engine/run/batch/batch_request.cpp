@@ -264,7 +264,7 @@ SessionOptions count_memory(const BatchRunRequest& request, kernels::Ops<T>& ops
   report.pages = memory.pages;
   report.page_bytes = memory.page_bytes;
   report.own_page_bytes = memory.own_page_bytes;
-  report.sequence_bytes = memory.concurrency * memory.sequence_bytes;
+  report.sequence_bytes = memory.concurrency * memory.sequence_bytes + memory.idle_bytes;
   return options;
 }
 

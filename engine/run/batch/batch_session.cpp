@@ -30,6 +30,14 @@ std::int64_t token_limit(const LlmShape& shape, const BatchRequest& request) {
 }  // namespace
 
 template <class T>
+bool may_pad(kernels::Ops<T>& ops, const LlmShape& shape, const SessionOptions& options) {
+  return options.concurrency > kLeastClasses &&
+         (options.padding == Padding::kAlways ||
+          (options.padding == Padding::kWhereRecorded && options.records &&
+           Target<T>::records_steps(ops, shape)));
+}
+
+template <class T>
 BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
                               const SessionOptions& options, Target<T>* draft_model)
     : ops_(&ops),
@@ -38,7 +46,7 @@ BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>*
       draft_model_(draft_model),
       options_(options),
       pool_(ops, target.shape(), draft == nullptr ? nullptr : &draft->shape(), options.pages,
-            options.concurrency, options.shuffled_pages),
+            options.concurrency, options.shuffled_pages, may_pad(ops, target.shape(), options)),
       kept_([this](std::int64_t tokens) { return pool_.compressed_pages(tokens); }),
       acceptance_(ops),
       self_drafter_(target),
@@ -46,14 +54,22 @@ BatchSession<T>::BatchSession(kernels::Ops<T>& ops, Target<T>& target, Draft<T>*
   VERSIEVE_ASSERT(options.concurrency >= 1 && options.prefill_rows >= 1, "a step has rows");
   VERSIEVE_ASSERT(draft == nullptr || draft_model == nullptr, "one draft at most");
   target.set_records(options.records);
+  const bool always = options.padding == Padding::kAlways;
+  if (may_pad(ops, target.shape(), options)) {
+    idle_.emplace(pool_.idle_cache(), options.concurrency, always);
+  }
   if (draft != nullptr) {
     trees_.emplace(ops, head_drafter_.emplace(*draft));
     head_drafter_->use({pool_.draft_k(), pool_.draft_v()});
   }
   if (draft_model != nullptr) {
     draft_pool_.emplace(ops, draft_model->shape(), nullptr, options.pages, options.concurrency,
-                        options.shuffled_pages);
-    trees_.emplace(ops, model_drafter_.emplace(ops, *draft_model));
+                        options.shuffled_pages, may_pad(ops, draft_model->shape(), options));
+    if (may_pad(ops, draft_model->shape(), options)) {
+      draft_idle_.emplace(draft_pool_->idle_cache(), options.concurrency, always);
+    }
+    trees_.emplace(
+        ops, model_drafter_.emplace(ops, *draft_model, draft_idle_ ? &*draft_idle_ : nullptr));
   }
 }
 
@@ -275,7 +291,7 @@ void BatchSession<T>::prepare(std::vector<Part>& parts) {
     }
     sequences.push_back(std::move(sequence));
   }
-  target_->prepare_batch(std::move(sequences));
+  target_->prepare_batch(std::move(sequences), idle_ ? &*idle_ : nullptr);
 }
 
 template <class T>
@@ -438,6 +454,9 @@ std::vector<FinishedRequest> BatchSession<T>::step() {
   return release_finished();
 }
 
+template bool may_pad(kernels::Ops<double>&, const LlmShape&, const SessionOptions&);
+template bool may_pad(kernels::Ops<float>&, const LlmShape&, const SessionOptions&);
+template bool may_pad(kernels::Ops<Bf16>&, const LlmShape&, const SessionOptions&);
 template class BatchSession<double>;
 template class BatchSession<float>;
 template class BatchSession<Bf16>;

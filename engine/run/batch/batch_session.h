@@ -24,6 +24,7 @@
 #include "engine/run/batch/tree_batch.h"
 #include "engine/run/batch/tuple_plan.h"
 #include "engine/run/model/draft.h"
+#include "engine/run/model/idle_sequences.h"
 #include "engine/run/model/kv_pool.h"
 #include "engine/run/model/target.h"
 #include "engine/run/speculate/generation.h"
@@ -64,6 +65,9 @@ inline std::span<const Strategy> strategies_of(const BatchRequest& request) {
 // Requests that ran, tuple -> steps of requests, of plans.
 using PlayedTuples = std::map<std::pair<std::int64_t, std::size_t>, std::int64_t>;
 
+// Which steps idle requests fill up to a size class (IdleSequences).
+enum class Padding { kNever, kWhereRecorded, kAlways };
+
 struct SessionOptions {
   std::int64_t concurrency = 1;  // requests that run at once, at most
   std::int64_t pages = 1;        // of keys and values
@@ -75,6 +79,8 @@ struct SessionOptions {
   std::uint64_t shuffled_pages = 0;  // PageAllocator's; no bit depends on it
   bool drafts_by_rank = false;       // DraftSourceOptions::scores_by_rank
   bool records = true;               // Target::set_records
+  // No bit depends on it. The tests fill up steps of a CPU, too.
+  Padding padding = Padding::kWhereRecorded;
   // The draft model's layer that chooses for each target layer (SpecAttn), or empty.
   std::vector<std::int32_t> layer_map = {};
 };
@@ -95,6 +101,11 @@ struct SessionSeconds {
   double draft = 0.0;    // entries and trees of the next step, which are waited for
   double rectify = 0.0;  // ReSA's dense passes, enqueued
 };
+
+// Whether steps of a session with such a target, or such a draft model, may be filled up: then its
+// pool has an idle page.
+template <class T>
+bool may_pad(kernels::Ops<T>& ops, const LlmShape& shape, const SessionOptions& options);
 
 // Of the request's steps whose tokens its draft model's chains choose; none: no strategy of it has
 // such. `draft_layers`: of that model.
@@ -129,6 +140,8 @@ class BatchSession {
   std::int64_t steps() const { return steps_; }
   std::int64_t steps_ahead() const { return steps_ahead_; }  // of those, that were prepared ahead
   const SessionSeconds& seconds() const { return seconds_; }
+  // Of the target's, those that idle requests filled up.
+  std::int64_t steps_padded() const { return idle_ ? idle_->filled() : 0; }
   std::int64_t most_running() const { return most_running_; }
   const PlayedTuples& played() const { return played_; }
   std::int64_t free_pages() const { return pool_.pages().free_pages(); }
@@ -261,6 +274,7 @@ class BatchSession {
   SessionOptions options_;
   KvPool<T> pool_;
   std::optional<KvPool<T>> draft_pool_;  // of a draft model, which shares none
+  std::optional<IdleSequences<T>> idle_, draft_idle_;
   KeptPrompts kept_;
   AcceptanceBatch<T> acceptance_;
   std::optional<HeadBatchDrafter<T>> head_drafter_;

@@ -84,7 +84,7 @@ void ModelBatchDrafter<T>::verify_roots() {
       s.context->cached.push_back(s.text.back());
     }
   }
-  model_->verify_batch(std::move(parts));
+  model_->verify_batch(std::move(parts), idle_);
   model_->commit_batch(paths);
   gather(rows);
 }
@@ -130,7 +130,7 @@ void ModelBatchDrafter<T>::step(std::span<const typename BatchDrafter<T>::Nodes>
     }
     paths.push_back(whole_path(s.chain ? 1 : 0));
   }
-  model_->verify_batch(std::move(parts));
+  model_->verify_batch(std::move(parts), idle_);
   model_->commit_batch(paths);
   std::vector<std::int32_t> rows;
   for (std::size_t i = 0; i < trees.size(); ++i) {
