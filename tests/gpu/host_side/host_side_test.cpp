@@ -2,9 +2,11 @@
 // enqueues? Over a mock of it: what the kernels would compute is drawn
 // (answers.h), texts are nonsense.
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <random>
 
 #include "engine/run/model/kv_pool.h"
+#include "engine/run/speculate/prefilled.h"
 #include "kernels/choose_together.h"
 #include "tests/engine/run/batch/batch_cases.h"
 #include "tests/gpu/gpu_ops.h"
@@ -284,6 +286,81 @@ TEST_CASE("shares of long rows are cut for several sequences before any was alon
   kernels::top_p_together<float>(*ops, calls);
   ops->synchronize();
   CHECK(watched.launches() == 2);
+}
+
+// Many requests that leave one by one, some steps each. Steps that idle requests fill up to a size
+// class have a recording a class; without them there is one for each number of requests.
+std::int64_t recordings_of_leaving(AttentionKind attention, const std::string& strategy,
+                                   std::int64_t requests, Padding padding) {
+  const Watched watched;
+  tiny::Engine<Bf16> engine(kernels::make_cuda_ops<Bf16>(), demo_shape(attention));
+  std::vector<BatchRequest> all;
+  for (std::int64_t i = 0; i < requests; ++i) {
+    all.push_back({.prompt = tiny::prompt(40, static_cast<std::uint64_t>(i)),
+                   .options = tiny::options(strategy, 10 + 4 * i)});
+  }
+  play(engine, all,
+       {.concurrency = requests,
+        .pages = requests * pages_of(40 + 10 + 4 * requests + kDeepestTree),
+        .prefill_rows = 9000,
+        .padding = padding},
+       all.size());
+  const StepRecordings<Bf16>& recordings = engine.target.recordings();
+  CHECK((padding == Padding::kNever || recordings.replays() > 5 * recordings.recordings()));
+  return recordings.recordings();
+}
+
+TEST_CASE("requests that leave one by one share a recording a size class", "[host_side]") {
+  const auto [attention, strategy] = GENERATE(std::pair(AttentionKind::kNsa, "nsa/ar"),
+                                              std::pair(AttentionKind::kDense, "dense/ar"));
+  const std::int64_t never = recordings_of_leaving(attention, strategy, 64, Padding::kNever);
+  const std::int64_t padded =
+      recordings_of_leaving(attention, strategy, 64, Padding::kWhereRecorded);
+  std::printf("%s: %d recordings, %d of size classes\n", strategy, static_cast<int>(never),
+              static_cast<int>(padded));
+  CHECK(never >= 60);
+  CHECK(padded >= 10);
+  CHECK(padded <= 18);
+}
+
+TEST_CASE("trees of requests that leave share a recording a size class", "[host_side]") {
+  const auto [attention, strategy] =
+      GENERATE(std::pair(AttentionKind::kNsa, "nsa/d7k1n8/bfs/c8e/F*"),
+               std::pair(AttentionKind::kDense, "dense/d7k1n8/bfs/c1/F*"));
+  const std::int64_t never = recordings_of_leaving(attention, strategy, 40, Padding::kNever);
+  const std::int64_t padded =
+      recordings_of_leaving(attention, strategy, 40, Padding::kWhereRecorded);
+  std::printf("%s: %d recordings, %d of size classes\n", strategy, static_cast<int>(never),
+              static_cast<int>(padded));
+  CHECK(2 * padded < never);
+}
+
+// Steps of a draft model and its target's, which read lists or all tokens, while requests leave;
+// contexts pass a bound.
+TEST_CASE("filled up steps keep the runtime's rules, by a draft model too", "[host_side]") {
+  const Watched watched;
+  tiny::ChoosingEngine<Bf16> engine(kernels::make_cuda_ops<Bf16>(),
+                                    demo_shape(AttentionKind::kDense), 12);
+  for (const std::string strategy :
+       {"dense/d3k1n4/bfs/c1/F*", "dense/d3k2n6/bfs/c1/F*", "specattn:p0.3/d3k1n4/bfs/c1/F*"}) {
+    std::vector<BatchRequest> requests;
+    for (std::int64_t i = 0; i < 14; ++i) {
+      requests.push_back({.prompt = tiny::prompt(990 + 2 * i, static_cast<std::uint64_t>(i)),
+                          .options = tiny::options(strategy, 10 + 5 * i)});
+    }
+    auto session = tiny::session_of(
+        engine, {.concurrency = 14, .pages = 14 * pages_of(1200), .prefill_rows = 9000});
+    for (const BatchRequest& request : requests) {
+      session.submit(session.waiting(), request);
+    }
+    while (session.running() + session.waiting() > 0) {
+      session.step();
+    }
+    INFO(strategy);
+    CHECK(session.steps_padded() > 15);
+  }
+  CHECK(engine.target.recordings().replays() > 50);
+  CHECK(engine.draft.recordings().replays() > 150);
 }
 
 TEST_CASE("short prompts that are a little longer each time leave recordings as they are",

@@ -147,6 +147,7 @@ struct BatchTally {
   std::int64_t yielded = 0;  // tokens of those
   std::int64_t rectifications = 0;
   std::int64_t steps_ahead = 0;  // of sessions
+  std::int64_t steps_padded = 0;
   int choosing = 0;              // requests of SpecAttn
   double reads_saved = 0.0;      // of those, summed
 };
@@ -184,6 +185,7 @@ void compare_batch(Pair& engine, const std::vector<BatchRequest>& requests,
     }
   }
   tally.steps_ahead += session.steps_ahead();
+  tally.steps_padded += session.steps_padded();
   for (std::size_t i = 0; i < requests.size(); ++i) {
     engine.generator.prefill(requests[i].prompt);
     const Generation alone = engine.generator.run(requests[i].options);
@@ -210,6 +212,40 @@ void compare_batch(Pair& engine, const std::vector<BatchRequest>& requests,
       }
     }
   }
+}
+
+// Random batches of one or two strategies, whose steps idle requests fill up to a size class: they
+// join and leave one by one, some behind prompts that begin alike.
+template <class Pair>
+BatchTally compare_padded_batches(Pair& engine, const std::vector<std::string>& strategies,
+                                  int batches, std::int64_t longest, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  BatchTally tally;
+  for (int batch = 0; batch < batches; ++batch) {
+    std::vector<std::string> some;
+    for (int i = 0; i <= batch % 2; ++i) {
+      some.push_back(strategies[random() % strategies.size()]);
+    }
+    std::vector<BatchRequest> requests;
+    const std::size_t count = 7 + random() % 20;
+    while (requests.size() < count) {
+      requests.push_back(random_request(some, longest, random));
+      requests.back().options.strategy.adapts_length = false;
+      if (batch % 4 == 3) {
+        requests.back().prompt = prompt_with_prefix(
+            static_cast<std::int64_t>(requests.back().prompt.size()), 2, random);
+      }
+    }
+    const std::int64_t concurrency = 6 + static_cast<std::int64_t>(random() % 16);
+    compare_batch(engine, requests,
+                  {.concurrency = concurrency,
+                   .pages = concurrency * pages_of(longest + 40 + kDeepestTree),
+                   .prefill_rows = 200 + static_cast<std::int64_t>(random() % 600),
+                   .shuffled_pages = batch % 3 == 0 ? 0 : 1 + random() % 1000,
+                   .padding = Padding::kAlways},
+                  1 + random() % count, tally);
+  }
+  return tally;
 }
 
 // `prefixes`: so many different beginnings of prompts; 0: each has its own.
