@@ -16,23 +16,24 @@
 namespace versieve::engine {
 namespace {
 
-constexpr double kMedianShare =
-    1.2533141373155001;             // sqrt(pi / 2): error of a median over a mean's
 constexpr double kOneSample = 0.1;  // relative error of a time that is one number: an assumption
+// From the least to the greatest of 2, 3 and 4 samples lie 50, 75 and 87.5 % of a median's law: so
+// many standard errors to either side.
+constexpr double kFewSamples[] = {0.6745, 1.1503, 1.5341};
 
-Estimate time_of(const std::vector<double>& us) {
+// Its error by ranks around the middle, which a pause of the server among the samples does not
+// move.
+Estimate time_of(std::vector<double> us) {
   const double middle = *median(us);
   if (us.size() < 2) {
     return {middle, kOneSample};
   }
-  double square = 0.0, mean = 0.0;
-  for (const double t : us) {
-    mean += t / static_cast<double>(us.size());
-  }
-  for (const double t : us) {
-    square += (t - mean) * (t - mean) / static_cast<double>(us.size() - 1);
-  }
-  return {middle, kMedianShare * std::sqrt(square / static_cast<double>(us.size())) / middle};
+  std::sort(us.begin(), us.end());
+  const double count = static_cast<double>(us.size());
+  const double outside = std::max(0.0, std::floor(0.5 * (count - kNinety * std::sqrt(count))));
+  const std::size_t low = static_cast<std::size_t>(outside);
+  const double errors = us.size() < 5 ? kFewSamples[us.size() - 2] : kNinety;
+  return {middle, 0.5 * std::log(us[us.size() - 1 - low] / us[low]) / errors};
 }
 
 // Of tuples with one draft the fastest.
