@@ -44,24 +44,45 @@ std::optional<double> metric(const JsonRow& row, const char* name,
   return {};
 }
 
-// The phase's limit of requests at a time, where all phases with one have the same.
-std::int64_t concurrency_of(const JsonRow& row) {
-  std::int64_t found = 0;
+bool is_text(const nlohmann::json& object, const char* name, const char* text) {
+  const auto found = object.find(name);
+  return found != object.end() && *found == nlohmann::json(text);
+}
+
+// The limit of the phases whose requests are counted, where all of them have the same; a phase that
+// sends requests at a rate has one that few may reach.
+BenchmarkLoad phases_load(const JsonRow& row) {
+  BenchmarkLoad load;
   const auto config = row.object.find("input_config");
   if (config == row.object.end() || !config->is_object()) {
-    return 0;
+    return load;
   }
-  for (const JsonRow& holder : rows_with({row.place, *config}, "concurrency")) {
-    if (!has_number(holder.object, "concurrency")) {
+  bool differ = false;
+  for (const JsonRow& phase : rows_with({row.place, *config}, "concurrency")) {
+    const bool warms_up = is_text(phase.object, "kind", "warmup") ||
+                          is_text(phase.object, "name", "warmup") ||
+                          phase.object.value("exclude_from_results", nlohmann::json()) == true;
+    if (warms_up || !has_number(phase.object, "concurrency")) {
       continue;
     }
-    const std::int64_t one = count_field(holder, "concurrency", kRecord, 1, kMaxConcurrency);
-    if (found != 0 && found != one) {
-      return 0;
-    }
-    found = one;
+    const std::int64_t one = count_field(phase, "concurrency", kRecord, 1, kMaxConcurrency);
+    differ = differ || (load.limit && *load.limit != one);
+    load.limit = one;
+    load.at_rate = load.at_rate || has_number(phase.object, "rate") ||
+                   has_number(phase.object, "request_rate") ||
+                   (phase.object.contains("type") && !is_text(phase.object, "type", "concurrency"));
   }
-  return found;
+  if (differ) {
+    load.limit.reset();
+  }
+  return load;
+}
+
+// Requests that ran at a time; 0: nothing says it.
+std::int64_t concurrency_of(const JsonRow& row) {
+  BenchmarkLoad load = phases_load(row);
+  load.mean = metric(row, "effective_concurrency", {"avg"});
+  return load.requests().value_or(0);
 }
 
 std::optional<double> context_shown(const JsonRow& row) {

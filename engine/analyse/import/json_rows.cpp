@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
@@ -168,6 +169,22 @@ std::optional<double> token_time(const JsonRow& row, const char* record) {
     }
   }
   return {};
+}
+
+std::optional<std::int64_t> BenchmarkLoad::requests() const {
+  constexpr double kFull = 0.5;         // a run's beginning and end have fewer
+  constexpr double kMost = 1'048'576.0;  // no server runs as many
+  if (limit && !at_rate && (!mean || *mean >= kFull * static_cast<double>(*limit))) {
+    return limit;
+  }
+  return mean && *mean <= kMost
+             ? std::optional(std::max<std::int64_t>(1, std::llround(*mean)))
+             : std::nullopt;
+}
+
+bool sends_at_rate(const json& object) {
+  const auto rate = object.find("request_rate");
+  return rate != object.end() && (rate->is_number() || (rate->is_string() && *rate != "inf"));
 }
 
 std::string unread_fields(const nlohmann::json& object, std::initializer_list<const char*> read) {

@@ -37,6 +37,18 @@ std::optional<double> token_time(const JsonRow& row, const char* record);
 inline constexpr const char* kTokenTimes =
     "a step's time is the benchmark's time of a token x the tokens of a step, so what prefills and "
     "the queue took of it is counted in";
+// What a benchmark says of how many requests ran at a time.
+struct BenchmarkLoad {
+  std::optional<std::int64_t> limit;  // that it set
+  bool at_rate = false;               // it sent them at a rate, so that fewer may have run
+  std::optional<double> mean;
+
+  // The limit, where nothing but it held requests back and half of it or more ran in the mean; else
+  // that mean; none where neither is known.
+  std::optional<std::int64_t> requests() const;
+};
+// Does its request_rate say so? ("inf" and Infinity send all at once.)
+bool sends_at_rate(const nlohmann::json& object);
 // Objects with such a field, at any depth of the row.
 std::vector<JsonRow> rows_with(const JsonRow& row, const char* name);
 // [j]: a count, of a field that is a list of counts, or an object of them by j (up to 256).

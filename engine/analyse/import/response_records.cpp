@@ -167,12 +167,23 @@ void check_chain(const ChainCounts& counts, const ImportText& input) {
   }
 }
 
+// AIPerf's record of a request with which it warmed the server up: no part of its run.
+bool warms_up(const json& object) {
+  const auto metadata = object.find("metadata");
+  return metadata != object.end() && metadata->is_object() &&
+         metadata->value("benchmark_phase", json()) == json("warmup");
+}
+
 ImportedPoints read_responses(const ImportText& input, const Record& record) {
   std::set<std::string> unread;
   std::map<std::size_t, ChainCounts> chains;  // by positions
   ImportedPoints out;
   const bool tree = input.draft && input.draft->width > 1;
   for_each_json_row(input.text, input.file, [&](const JsonRow& row) {
+    if (warms_up(row.object)) {
+      out.left_out["records of a warm-up"] += 1;
+      return;
+    }
     const std::vector<JsonRow> found = rows_with(row, kHistogram);
     for (const JsonRow& metrics : found) {
       const ChainCounts counts = counts_of(metrics, record);

@@ -1,12 +1,14 @@
 // A log of an SGLang server: its "Decode batch" lines, each of the mean accepted length over the
 // last steps of all requests that ran, and of the tokens that they gave a second. After SGLang
-// 0.5.23's metrics_reporter: gen throughput is tokens over the time since the line before, so
-// what a step took is requests x accept len / gen throughput, with prefills in between counted in.
+// 0.5.23's metrics_reporter: gen throughput is tokens over the time since the line before, a rest
+// of the server included, so what a step took is requests x accept len / gen throughput, prefills
+// in between counted in, where about as many ran at both lines and it did not rest between them.
 // A server that adapts its drafts (speculative_adaptive) does not say which one a line is of, and
 // "cap len" is how many tokens of a draft it verified in the mean, the root counted. README.md says
 // which words are read.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/analyse/import/import_points.h"
 #include "engine/analyse/import/text_lines.h"
@@ -19,6 +21,9 @@ namespace {
 constexpr std::int64_t kMaxRequests = 1 << 20;
 constexpr std::int64_t kMaxSetting = 1024;
 constexpr double kMaxTokens = 1e12;
+constexpr const char* kDecode = "Decode batch";
+constexpr const char* kPrefill = "Prefill batch";
+constexpr const char* kRunning = "#running-req:";
 constexpr const char* kSteps = "speculative_num_steps";
 constexpr const char* kTopk = "speculative_eagle_topk";
 constexpr const char* kTokens = "speculative_num_draft_tokens";
@@ -68,6 +73,30 @@ struct Lines {
   std::vector<double> step_ns;
 };
 
+// "DP3" of "[2026-01-02 10:00:01 DP3 TP0] ...": each such rank has requests and lines of its own.
+std::string rank_of(const std::string& line) {
+  const std::size_t at = line.find(" DP");
+  if (at == std::string::npos || at > line.find(']')) {
+    return "";
+  }
+  return line.substr(at + 1, line.find_first_of(" ]", at + 1) - at - 1);
+}
+
+// What ran at a rank's line before; a rank that rested since then, or has not begun, ran nothing.
+class Ranks {
+ public:
+  void rest(const std::string& line) { last_[rank_of(line)] = 0; }
+  void restart() { last_.clear(); }
+  // Did about as many run since the line before?
+  bool was_steady(const std::string& line, std::int64_t requests) {
+    const std::int64_t before = std::exchange(last_[rank_of(line)], requests);
+    return before > 0 && requests_range_end(before) == requests_range_end(requests);
+  }
+
+ private:
+  std::map<std::string, std::int64_t> last_;
+};
+
 class DecodeLog {
  public:
   explicit DecodeLog(const ImportText& input)
@@ -77,11 +106,17 @@ class DecodeLog {
         by_context_(!input.context_len) {}
 
   void take(const LinePlace& place, const std::string& line) {
-    if (line.find("Decode batch") == std::string::npos) {
+    if (line.find(kPrefill) != std::string::npos) {
+      if (value_after(line, kRunning) == "0") {
+        ranks_.rest(line);
+      }
+      return;
+    }
+    if (line.find(kDecode) == std::string::npos) {
       take_settings(place, line);
       return;
     }
-    const std::optional<std::string> running = value_after(line, "#running-req:");
+    const std::optional<std::string> running = value_after(line, kRunning);
     const std::optional<std::string> length = value_after(line, "accept len:");
     if (length && plain_) {
       place.refuse("has an accept len, so the server speculated: leave --draft ar out");
@@ -91,6 +126,7 @@ class DecodeLog {
       return;
     }
     const std::int64_t requests = whole_number(place, "#running-req", *running, 0, kMaxRequests);
+    const bool steady = ranks_.was_steady(line, requests);
     const double tokens = plain_ ? 1.0 : decimal_number(place, "accept len", *length, 0.0, 1e6);
     if (requests == 0 || tokens == 0.0) {
       idle_ += 1;
@@ -107,7 +143,7 @@ class DecodeLog {
     lines.tokens += tokens * static_cast<double>(requests);
     add_context(place, cached, requests, lines);
     add_cap(place, line, requests, lines);
-    add_time(place, line, static_cast<double>(requests) * tokens, lines);
+    add_time(place, line, static_cast<double>(requests) * tokens, steady, lines);
     rows_ += 1;
   }
 
@@ -117,7 +153,7 @@ class DecodeLog {
       const std::optional<std::int64_t> next = setting(place, line, name);
       return next && now && *next != *now;
     };
-    return has_rows() && line.find("Decode batch") == std::string::npos &&
+    return has_rows() && line.find(kDecode) == std::string::npos &&
            (differs(steps_, kSteps) || differs(topk_, kTopk) || differs(tokens_, kTokens));
   }
   bool has_rows() const { return rows_ > 0; }
@@ -146,7 +182,10 @@ class DecodeLog {
       add_points_of(strategy, input, key.second, lines, out);
     }
     if (out.points.empty()) {  // of a plain server
-      refuse("has no 'gen throughput' beside its requests, so no step was timed");
+      refuse(unsteady_ > 0
+                 ? "has no line at which about as many requests ran as at the one before it, "
+                   "without a rest between them, so no step was timed"
+                 : "has no 'gen throughput' beside its requests, so no step was timed");
     }
     if (idle_ > 0) {
       out.left_out["lines of an idle server"] = idle_;
@@ -157,6 +196,12 @@ class DecodeLog {
     }
     if (adaptive_) {
       out.left_out["times of drafts whose length no line says"] = rows_;
+    }
+    if (unsteady_ > 0 && !adaptive_) {
+      out.remarks.push_back(
+          std::to_string(unsteady_) +
+          " lines give no time: the requests that ran had changed since the line before, or the "
+          "server had rested");
     }
     if (!adaptive_) {
       out.remarks.push_back(
@@ -180,6 +225,7 @@ class DecodeLog {
       const std::optional<std::int64_t> value = setting(place, line, name);
       to = value && rows_ == 0 ? value : to;
     };
+    ranks_.restart();
     keep(steps_, kSteps);
     keep(topk_, kTopk);
     keep(tokens_, kTokens);
@@ -266,14 +312,19 @@ class DecodeLog {
     }
     first_ = first_ == 0 ? place.line : first_;
   }
-  static void add_time(const LinePlace& place, const std::string& line, double tokens,
-                       Lines& lines) {
+  void add_time(const LinePlace& place, const std::string& line, double tokens, bool steady,
+                Lines& lines) {
     const std::optional<std::string> rate = value_after(line, "gen throughput (token/s):");
     const double per_second =
         rate ? decimal_number(place, "gen throughput", *rate, 0.0, kMaxTokens) : 0.0;
-    if (per_second >= kLeastRate) {
-      lines.step_ns.push_back(1e9 * tokens / per_second);
+    if (per_second < kLeastRate) {
+      return;
     }
+    if (!steady) {
+      unsteady_ += 1;
+      return;
+    }
+    lines.step_ns.push_back(1e9 * tokens / per_second);
   }
   void add_points_of(const Strategy& strategy, const ImportText& input, std::int64_t end,
                      const Lines& lines, ImportedPoints& out) const {
@@ -312,8 +363,9 @@ class DecodeLog {
   std::optional<std::int64_t> steps_, topk_, tokens_, interval_;
   std::vector<std::pair<double, double>> rates_;                   // accept rate, accept len
   std::map<std::pair<std::int64_t, std::int64_t>, Lines> groups_;  // ends of context, of requests
+  Ranks ranks_;
   double longest_ = 0.0;
-  std::int64_t rows_ = 0, idle_ = 0, without_length_ = 0, first_ = 0;
+  std::int64_t rows_ = 0, idle_ = 0, without_length_ = 0, first_ = 0, unsteady_ = 0;
 };
 
 }  // namespace
@@ -322,7 +374,7 @@ ImportedPoints read_sglang_log(const ImportText& input) {
   ImportedPoints out;
   std::optional<DecodeLog> log(std::in_place, input);
   for_each_marked_line(input.text, input.file,
-                       {"Decode batch", std::string(kSteps) + "=", kAdapted},
+                       {kDecode, kPrefill, std::string(kSteps) + "=", kAdapted},
                        [&](const LinePlace& place, const std::string& line) {
                          if (log->ends_before(place, line)) {
                            add_points(out, log->points(input));

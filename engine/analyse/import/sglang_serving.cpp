@@ -73,16 +73,16 @@ void make_lower_bound(PointMeasurement& point) {
       "they were: the length is a lower bound for the longest";
 }
 
-// The limit that was set, else the requests that ran at a time in the mean; none without both.
+// Requests that ran at a time; none where nothing says it.
 std::optional<std::int64_t> concurrency_of(const JsonRow& row) {
+  BenchmarkLoad load{.at_rate = sends_at_rate(row.object)};
   if (has_number(row.object, "max_concurrency")) {
-    return count_field(row, "max_concurrency", kRecord, 1, kMaxConcurrency);
+    load.limit = count_field(row, "max_concurrency", kRecord, 1, kMaxConcurrency);
   }
   if (has_number(row.object, "concurrency")) {
-    return std::max<std::int64_t>(
-        1, std::llround(number_field(row, "concurrency", kRecord, 0.0, kMaxConcurrency)));
+    load.mean = number_field(row, "concurrency", kRecord, 0.0, kMaxConcurrency);
   }
-  return {};
+  return load.requests();
 }
 
 // Half of the answer lies before a step in the mean.

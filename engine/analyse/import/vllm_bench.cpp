@@ -1,6 +1,7 @@
 // A result of `vllm bench serve` (0.33.0; one JSON object, or one a line): the counters' growth
 // over the run, with the number of requests at a time; of a server without speculation its times
 // alone. README.md says which fields are read.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/analyse/import/chain_counts.h"
@@ -77,8 +78,39 @@ void check_rates(const JsonRow& row) {
   }
 }
 
+// In the mean, by Little's law: how long all requests took together, over how long the run did.
+std::optional<double> mean_requests(const JsonRow& row) {
+  for (const char* name :
+       {"duration", "completed", "total_output_tokens", "mean_ttft_ms", "mean_tpot_ms"}) {
+    if (!has_number(row.object, name)) {
+      return {};
+    }
+  }
+  const double seconds = number_field(row, "duration", kRecord, 0.0, kMost);
+  const double requests = number_field(row, "completed", kRecord, 0.0, kMost);
+  const double tokens = number_field(row, "total_output_tokens", kRecord, 0.0, kMost);
+  if (seconds <= 0.0 || requests < 1.0) {
+    return {};
+  }
+  const double all_ms = requests * number_field(row, "mean_ttft_ms", kRecord, 0.0, kMost) +
+                        std::max(0.0, tokens - requests) *
+                            number_field(row, "mean_tpot_ms", kRecord, 0.0, kMost);
+  return 1e-3 * all_ms / seconds;
+}
+
+// Requests that ran at a time; none where nothing says it.
+std::optional<std::int64_t> concurrency_of(const JsonRow& row) {
+  BenchmarkLoad load{
+      .at_rate = sends_at_rate(row.object) || row.object.contains("ramp_up_strategy"),
+      .mean = mean_requests(row)};
+  if (has_number(row.object, "max_concurrency")) {
+    load.limit = count_field(row, "max_concurrency", kRecord, 1, kMaxConcurrency);
+  }
+  return load.requests();
+}
+
 // The chain's own points, or none of a server without speculation.
-ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
+ImportedPoints read_row(const JsonRow& row, const ImportText& input, bool requests_known) {
   const std::int64_t context_len = context_of(input, context_shown(row));
   const std::optional<double> token_ms = token_time(row, kRecord);
   check_rates(row);
@@ -87,7 +119,7 @@ ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
       row.place.refuse("counts drafts, so the server speculated: leave --draft ar out");
     }
     ImportedPoints out;
-    if (token_ms && has_number(row.object, "max_concurrency")) {
+    if (token_ms && requests_known) {
       out.points.push_back(
           step_of_token_time(imported_strategy(input.attention, {}), context_len, *token_ms, 1.0));
     } else {
@@ -100,7 +132,7 @@ ImportedPoints read_row(const JsonRow& row, const ImportText& input) {
   const std::int64_t levels = static_cast<std::int64_t>(counts.accepted.size());
   if (!is_timed_whole(counts)) {
     out.left_out[kCutTimes] += 1;
-  } else if (token_ms && has_number(row.object, "max_concurrency")) {
+  } else if (token_ms && requests_known) {
     const double length =
         1.0 + static_cast<double>(*counts.accepted_tokens) / static_cast<double>(counts.drafts);
     out.points.push_back(step_of_token_time(
@@ -116,17 +148,14 @@ ImportedPoints read_vllm_bench(const ImportText& input) {
   ImportedPoints out;
   out.details["rows"] = nlohmann::json::array();
   for (const JsonRow& row : json_rows(input.text, input.file)) {
-    ImportedPoints read = read_row(row, input);
-    nlohmann::json concurrency;
-    if (has_number(row.object, "max_concurrency")) {
-      concurrency = count_field(row, "max_concurrency", kRecord, 1, kMaxConcurrency);
-    }
+    const std::optional<std::int64_t> requests = concurrency_of(row);
+    ImportedPoints read = read_row(row, input, requests.has_value());
     for (PointMeasurement& point : read.points) {
-      set_concurrency(point, concurrency.is_null() ? 0 : concurrency.get<std::int64_t>(),
-                      concurrency.is_null() ? 0 : concurrency.get<std::int64_t>());
+      set_concurrency(point, requests.value_or(0), requests.value_or(0));
     }
     read.rows_taken = 1;
-    out.details["rows"].push_back({{"max_concurrency", concurrency}});
+    out.details["rows"].push_back(
+        {{"concurrency", requests ? nlohmann::json(*requests) : nlohmann::json()}});
     add_points(out, std::move(read));
   }
   if (!input.is_plain()) {

@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kCurrent = "SpecDecoding metrics:";
 constexpr const char* kOld = "Speculative metrics:";  // the V0 engine's, counts since its start
 constexpr const char* kRunning = "Running:";
+constexpr const char* kPrompts = "Avg prompt throughput:";
 constexpr const char* kThroughput = "Avg generation throughput:";
 constexpr double kMaxTokensPerSecond = 1e12;
 constexpr std::int64_t kMostTokens = 1'000'000'000'000;
@@ -189,7 +190,9 @@ struct EngineLine {
   std::int64_t requests = 0;  // of each engine, where the line is of several; 0: none ran
   double tokens_per_s = 0.0;  // of each engine
   double of_all_per_s = 0.0;  // of all of them
-  bool steady = false;        // as many ran when the interval began, by doubling ranges
+  // As many ran when the interval began, by doubling ranges; where one did, the same one, since
+  // the next may have come after a pause.
+  bool steady = false;
 };
 
 // Lines of one engine, or of all that are written as one: "Engine 000", "2 Engines Aggregated".
@@ -208,13 +211,19 @@ class EngineLines {
       out.tokens_per_s = out.of_all_per_s / engines;
     }
     const auto before = last_.find(name);
-    out.steady = before != last_.end() && out.requests > 0 &&
-                 requests_range_end(before->second) == requests_range_end(out.requests);
+    out.steady = before != last_.end() && before->second > 0 && out.requests > 0 &&
+                 requests_range_end(before->second) == requests_range_end(out.requests) &&
+                 (out.requests > 1 || prompts_per_s(place, line) == 0.0);
     last_[name] = out.requests;
     return out;
   }
 
  private:
+  static double prompts_per_s(const LinePlace& place, const std::string& line) {
+    const std::optional<std::string> rate = value_after(line, kPrompts);
+    return rate ? decimal_number(place, "Avg prompt throughput", *rate, 0.0, kMaxTokensPerSecond)
+                : 0.0;
+  }
   // Other numbers may stand before it, as those of a clock.
   static std::string name_of(const std::string& line) {
     const std::size_t end = line.find(": Avg ");
@@ -279,7 +288,8 @@ class ServerLog {
     }
     if (unsteady_ > 0) {
       out.remarks.push_back(std::to_string(unsteady_) +
-                            " intervals in which the requests that ran changed give no time");
+                            " intervals in which the requests that ran changed, or one followed "
+                            "another, give no time");
     }
     if (timed_) {
       out.remarks.push_back(
@@ -383,7 +393,8 @@ class ServerLog {
                 input_.file +
                     (input_.is_plain()
                          ? ": has no interval with 'Avg generation throughput' in which as many "
-                           "requests ran from its beginning to its end, so no step was timed"
+                           "requests ran from its beginning to its end (where one did, the same "
+                           "one), so no step was timed"
                          : ": is a log of a vLLM server, but no line of it begins with "
                            "'SpecDecoding metrics': the server did not speculate (--draft ar takes "
                            "its times as plain decoding's), or ran with --disable-log-stats"));

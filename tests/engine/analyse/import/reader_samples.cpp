@@ -38,7 +38,8 @@ std::vector<ReaderSample> reader_samples() {
              "a,1500,nsa/d3k1n4/bfs/c1/F*,2,900.5,1\na,1502,nsa/d3k1n4/bfs/c1/F*,4,905,8\n"),
       sample("sglang log", "sglang", decode + decode, "d3k1n4"),
       sample("sglang plain log", "sglang",
-             "Decode batch, #running-req: 3, #token: 4000, gen throughput (token/s): 100.00\n",
+             "Decode batch, #running-req: 3, #token: 4000, gen throughput (token/s): 100.00\n"
+             "Decode batch, #running-req: 3, #token: 4000, gen throughput (token/s): 102.00\n",
              "ar"),
       sample("bench_speculative", "sglang",
              R"({"batch_size": 4, "steps": 3, "topk": 1, "num_draft_tokens": 4, "acc_length": 2.5,)"

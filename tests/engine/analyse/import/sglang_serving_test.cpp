@@ -16,9 +16,11 @@ std::string run(const std::string& length, const std::string& concurrency,
   return R"({"backend": "sglang", "request_rate": Infinity, "max_concurrency": )" + concurrency +
          R"(, "server_info": )" + server +
          R"(, "completed": 10, "total_input_tokens": 40000, "total_output_tokens": 3600,)"
-         R"("mean_tpot_ms": 99, "median_tpot_ms": 5, )"
-         R"("concurrency": 2.4, "accept_length": )" +
-         length + "}\n";
+         R"("mean_tpot_ms": 99, "median_tpot_ms": 5, "accept_length": )" + length + "}\n";
+}
+// The same of so many requests at a time in the mean.
+std::string ran(std::string run, const std::string& mean) {
+  return run.insert(1, R"("concurrency": )" + mean + ", ");
 }
 
 const std::string kArguments =
@@ -35,7 +37,8 @@ std::string decode(int requests, const std::string& length, int tokens = 4000) {
 
 TEST_CASE("a run of bench_serving is its server's tree at its concurrency") {
   const ImportedPoints read = read_sglang_serving(
-      {.file = "f", .text = run("3.6", "1") + run("3.0", "16") + run("2.4", "null")});
+      {.file = "f", .text = run("3.6", "1") + ran(run("3.0", "16"), "11.5") +
+                                       ran(run("2.4", "null"), "2.4")});
   CHECK(read.rows_taken == 3);
   REQUIRE(read.points.size() == 6);
   CHECK(read.points[1].time_ns == std::vector<double>{5e6 * 3.6});
@@ -49,6 +52,24 @@ TEST_CASE("a run of bench_serving is its server's tree at its concurrency") {
   CHECK(read.points[2].key.regime == "concurrency 16");
   CHECK(read.points[4].key.regime == "concurrency 2");  // the mean, where no limit was set
   CHECK(test::contains(read.remarks.at(0), "counts the bonus token"));
+}
+
+TEST_CASE("a limit that few requests reached is not how many ran at a time") {
+  const auto regime = [](const std::string& text) {
+    return read_sglang_serving({.file = "f", .text = text}).points.at(0).key.regime;
+  };
+  CHECK(regime(ran(run("3.0", "64"), "31.9")) == "concurrency 32");
+  CHECK(regime(ran(run("3.0", "64"), "0.2")) == "concurrency 1");
+  for (const char* rate : {"2.5", "\"trace\""}) {
+    std::string sent = run("3.0", "64");
+    sent.replace(sent.find("Infinity"), 8, rate);
+    CAPTURE(sent);
+    CHECK(regime(ran(sent, "50.2")) == "concurrency 50");
+    const ImportedPoints unknown = read_sglang_serving({.file = "f", .text = sent});
+    REQUIRE(unknown.points.size() == 1);
+    CHECK(unknown.points[0].key.regime.empty());
+    CHECK(unknown.left_out.count("times of nobody knows how many requests") == 1);
+  }
 }
 
 TEST_CASE("a run whose server does not say its tree needs it stated") {
@@ -72,36 +93,87 @@ TEST_CASE("a log's decode lines are weighed by their requests and distinguished 
   const ImportedPoints read =
       read_sglang_log({.file = "f",
                        .text = kArguments + decode(1, "2.00", 5000) + decode(1, "3.00", 6000) +
-                               decode(3, "2.00", 18000) + decode(0, "0.00") + "other lines\n"});
-  CHECK(read.rows_taken == 3);
+                               decode(3, "2.00", 18000) + decode(4, "2.00", 24000) +
+                               decode(0, "0.00") + "other lines\n"});
+  CHECK(read.rows_taken == 4);
   REQUIRE(read.points.size() == 4);
   CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.5));
   CHECK(read.points[0].acceptance->steps == 20);
   CHECK(read.points[0].key.context_len == 6144);  // 5,500, rounded up
-  // 100 tokens a second: two tokens of one request take 20 ms.
-  CHECK(read.points[1].time_ns == std::vector<double>{20e6, 30e6});
+  // 100 tokens a second: three tokens of one request take 30 ms.
+  CHECK(read.points[1].time_ns == std::vector<double>{30e6});
   CHECK(read.points[2].key.regime == "concurrency 3 to 4");
-  CHECK(read.points[2].acceptance->steps == 30);
+  CHECK(read.points[2].acceptance->steps == 70);
   CHECK(read.points[2].key.context_len == 6144);
   CHECK(read.points[3].key.regime == "concurrency 3 to 4");
-  CHECK(read.points[3].time_ns == std::vector<double>{60e6});
+  CHECK(read.points[3].time_ns == std::vector<double>{80e6});
   CHECK(read.left_out == std::map<std::string, std::int64_t>{{"lines of an idle server", 1}});
+}
+
+// Its throughput is over the time since the line before, whatever the server did in it.
+TEST_CASE("lines after a rest, a start or another load of the server give no time") {
+  const auto prefill = [](int running, const std::string& rank = "TP0") {
+    return "[2026-01-02 10:00:01 " + rank + "] Prefill batch, #new-seq: 1, #new-token: 3000, " +
+           "#cached-token: 0, token usage: 0.01, #running-req: " + std::to_string(running) +
+           ", #queue-req: 0, \n";
+  };
+  const auto times = [](const std::string& text) {
+    std::vector<double> ms;
+    for (const PointMeasurement& point :
+         read_sglang_log({.file = "f", .text = text, .context_len = 4096}).points) {
+      for (const double ns : point.time_ns) {
+        ms.push_back(1e-6 * ns);
+      }
+    }
+    return ms;
+  };
+  const std::string two = decode(1, "2.00") + decode(1, "3.00");
+  CHECK(times(kArguments + two) == std::vector<double>{30.0});
+  CHECK(times(kArguments + decode(1, "2.00")).empty());
+  // A prompt that finds nothing running ends a rest; one that joins others does not.
+  CHECK(times(kArguments + two + prefill(0) + two) == std::vector<double>{30.0, 30.0});
+  CHECK(times(kArguments + decode(3, "2.00") + prefill(3) + decode(4, "2.00")).size() == 1);
+  CHECK(times(kArguments + decode(1, "2.00") + decode(0, "0.00") + decode(1, "3.00")).empty());
+  CHECK(times(kArguments + two + kArguments + two) == std::vector<double>{30.0, 30.0});
+  CHECK(times(kArguments + decode(64, "2.00") + decode(20, "2.00") + decode(3, "2.00")).empty());
+  // Each rank of data parallelism has lines of its own.
+  const auto of_rank = [](std::string line, const std::string& rank) {
+    return line.insert(line.find(" TP0"), " " + rank);
+  };
+  const std::string one = of_rank(decode(1, "2.00"), "DP0");
+  const std::string many = of_rank(decode(8, "2.00"), "DP1");
+  CHECK(times(kArguments + one + many + one + many) == std::vector<double>{20.0, 160.0});
+  CHECK(times(kArguments + one + many + prefill(0, "DP0 TP0") + one + many) ==
+        std::vector<double>{160.0});
+  const ImportedPoints read = read_sglang_log(
+      {.file = "f", .text = kArguments + two + prefill(0) + two, .context_len = 4096});
+  CHECK(std::count_if(read.remarks.begin(), read.remarks.end(), [](const std::string& remark) {
+          return test::contains(remark, "2 lines give no time: the requests that ran had changed");
+        }) == 1);
+  const Error plain = test::error_of([&] {
+    read_sglang_log({.file = "f",
+                     .text = "Decode batch, #running-req: 1, gen throughput (token/s): 5\n",
+                     .context_len = 4096,
+                     .draft = DraftChoice{}});
+  });
+  CHECK(test::contains(plain.what(), "without a rest between them, so no step was timed"));
 }
 
 TEST_CASE("a log's contexts are distinguished by doubling ranges, unless one is stated") {
   const std::string text = kArguments + decode(2, "2.00", 5000) + decode(2, "2.40", 30000) +
                            decode(2, "2.20", 26000) + decode(4, "1.80", 60000);
   const ImportedPoints read = read_sglang_log({.file = "f", .text = text});
-  REQUIRE(read.points.size() == 6);
+  REQUIRE(read.points.size() == 4);  // one of which was timed
   CHECK(read.points[0].key.context_len == 3072);
   CHECK(read.points[0].key.regime == "concurrency 2");
-  CHECK(read.points[2].key.context_len == 14336);  // the mean of 15,000 and 13,000
-  CHECK(read.points[2].acceptance->accepted_per_step == Approx(2.3));
-  CHECK(read.points[4].key.context_len == 15360);
-  CHECK(read.points[4].key.regime == "concurrency 3 to 4");
+  CHECK(read.points[1].key.context_len == 14336);  // the mean of 15,000 and 13,000
+  CHECK(read.points[1].acceptance->accepted_per_step == Approx(2.3));
+  CHECK(read.points[2].time_ns.size() == 2);
+  CHECK(read.points[3].key.context_len == 15360);
+  CHECK(read.points[3].key.regime == "concurrency 3 to 4");
   const ImportedPoints stated = read_sglang_log({.file = "f", .text = text, .context_len = 8192});
-  REQUIRE(stated.points.size() == 4);
+  REQUIRE(stated.points.size() == 3);
   CHECK(stated.points[0].key.context_len == 8192);
   CHECK(stated.points[0].acceptance->accepted_per_step == Approx(2.2));
 }
@@ -128,7 +200,7 @@ TEST_CASE("a log of a server without speculation is plain decoding's times, wher
   CHECK(read.points[0].key.strategy == "dense/ar");
   CHECK(read.points[0].key.workload == WorkloadKind::kStep);
   CHECK(read.points[0].key.regime == "concurrency 3 to 4");
-  CHECK(read.points[0].time_ns == std::vector<double>{10e6, 10e6});
+  CHECK(read.points[0].time_ns == std::vector<double>{10e6});
   const auto plain = [](const std::string& text) {
     return std::string(test::error_of([&] {
                          read_sglang_log({.file = "f", .text = text, .draft = DraftChoice{}});
@@ -263,7 +335,7 @@ TEST_CASE("verified tokens below the draft's make a lower bound of a line") {
   std::string line = decode(4, "2.00");
   line.insert(line.find(", cuda graph"), ", cap len: 3.10, block accept len: 2.20");
   const ImportedPoints read = read_sglang_log({.file = "f", .text = kArguments + line});
-  REQUIRE(read.points.size() == 2);
+  REQUIRE(read.points.size() == 1);
   CHECK(read.points[0].reliability == Reliability::kAtLeast);
   CHECK(test::contains(read.points[0].reason, "3.10 of 4 tokens were verified"));
   line.replace(line.find("3.10"), 4, "4.00");
@@ -281,7 +353,7 @@ TEST_CASE("a draft that contradicts the lines' accept rates is refused") {
   const auto read = [&](DraftChoice draft) {
     return read_sglang_log({.file = "its.name", .text = five, .draft = draft});
   };
-  CHECK(read({5, 1, 6}).remarks.size() == 3);
+  CHECK(read({5, 1, 6}).remarks.size() == 4);
   const Error error = test::error_of([&] { read({7, 1, 8}); });
   CHECK(test::contains(error.what(), "5 draft tokens a step"));
   CHECK(test::contains(error.what(), "the draft is 7 tokens"));
@@ -350,11 +422,11 @@ TEST_CASE("a log in which a server was started again with another draft is of bo
                                other + decode(1, "4.50") + other,
                        .context_len = 4096});
   CHECK(read.rows_taken == 3);
-  REQUIRE(read.points.size() == 4);
+  REQUIRE(read.points.size() == 2);
   CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.5));
-  CHECK(read.points[2].key.strategy == "dense/d5k1n6/bfs/c1/F*");
-  CHECK(read.points[2].acceptance->accepted_per_step == Approx(4.5));
+  CHECK(read.points[1].key.strategy == "dense/d5k1n6/bfs/c1/F*");
+  CHECK(read.points[1].acceptance->accepted_per_step == Approx(4.5));
   // Started again before anything was decoded: the newer arguments.
   CHECK(read_sglang_log(
             {.file = "f", .text = kArguments + other + decode(1, "4.50"), .context_len = 4096})

@@ -33,7 +33,7 @@ TEST_CASE("a result of the benchmark is a chain at its concurrency") {
   CHECK(read.points[0].key.regime == "concurrency 4");
   CHECK(read.points[0].acceptance->steps == 1000);
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.63));
-  CHECK(read.details["rows"][0]["max_concurrency"] == 4);
+  CHECK(read.details["rows"][0]["concurrency"] == 4);
   CHECK(read_with(read_vllm_bench, result()).points[0].key.context_len == 2048);  // as stated
 }
 
@@ -63,6 +63,32 @@ TEST_CASE("a result's time of a token is that of a step by its tokens, and plain
                          read_vllm_bench({.file = "f", .text = timed, .draft = DraftChoice{}});
                        }).what(),
                        "leave --draft ar out"));
+}
+
+TEST_CASE("a limit that few requests of a result reached is not how many ran at a time") {
+  const auto regime = [](const std::string& fields) {
+    std::string text = result();
+    text.replace(text.find("\"max_concurrency\": 4"), 20, fields);
+    text.insert(1, R"("median_tpot_ms": 4, )");
+    const ImportedPoints read = read_vllm_bench({.file = "f", .text = text});
+    CHECK(read.points.size() == (read.points[0].key.regime.empty() ? 1 : 2));
+    return read.points[0].key.regime;
+  };
+  // 8 requests of 100 tokens: 8 x 0.2 s to the first and 792 x 10 ms after it, in 4 s.
+  const std::string times =
+      R"("duration": 4, "mean_ttft_ms": 200, "mean_tpot_ms": 10, "max_concurrency": )";
+  CHECK(regime(times + "4") == "concurrency 4");
+  CHECK(regime(times + "64") == "concurrency 2");
+  CHECK(regime(times + "null") == "concurrency 2");
+  CHECK(regime(R"("ramp_up_strategy": "linear", )" + times + "4") == "concurrency 2");
+  CHECK(regime(R"("ramp_up_strategy": "linear", "max_concurrency": 4)").empty());
+  const auto at_rate = [](const std::string& rate) {
+    std::string text = result();
+    text.replace(text.find("Infinity"), 8, rate);
+    return read_vllm_bench({.file = "f", .text = text}).points[0].key.regime;
+  };
+  CHECK(at_rate("\"inf\"") == "concurrency 4");
+  CHECK(at_rate("3.5").empty());
 }
 
 TEST_CASE("rates of a result that contradict its counts are refused") {
@@ -208,6 +234,50 @@ TEST_CASE("TensorRT-LLM's responses say the same under their own names") {
   CHECK(with({2, 5, 11}).points.at(0).key.strategy == "dense/d2k5n11/bfs/c1/F*");
   CHECK(with({2, 5, 11}).points[0].acceptance->accepted_per_step == Approx(2.0));
   CHECK(with({3, 8, 25}).points.at(0).reliability == Reliability::kAtLeast);
+}
+
+TEST_CASE("AIPerf's records of a warm-up are no part of its run") {
+  const auto record = [](const std::string& phase, const std::string& histogram) {
+    return R"({"metadata": {"benchmark_phase": ")" + phase +
+           R"("}, "spec_decode_acceptance": {"num_spec_tokens": 3, "num_spec_steps": 4, )"
+           R"("num_draft_tokens": 12, "acceptance_histogram": )" +
+           histogram + "}}\n";
+  };
+  const ImportedPoints read = read_with(
+      read_vllm_requests, record("warmup", R"({"0": 4})") +
+                              record("profiling", R"({"0": 1, "2": 2, "3": 1})"));
+  CHECK(read.rows_taken == 1);
+  CHECK(read.points.at(0).acceptance->accepted_per_step == Approx(2.75));
+  CHECK(read.left_out.at("records of a warm-up") == 1);
+}
+
+TEST_CASE("requests at a time of a summary are those of the phases that it counts") {
+  const auto regime = [](const std::string& phases, const std::string& mean) {
+    return read_aiperf_summary(
+               {.file = "f",
+                .text = R"({"aiperf_version": "0.13.0", "input_config": {"phases": [)" + phases +
+                        "]}" + mean +
+                        R"(, "pooled_spec_decode_acceptance_histogram": {"0": 8, "2": 6}})",
+                .context_len = 2048,
+                .draft = DraftChoice{2, 1, 3}})
+        .points.at(0)
+        .key.regime;
+  };
+  const std::string warm = R"({"name": "w", "kind": "warmup", "concurrency": 2}, )";
+  const std::string eight = R"({"name": "p", "kind": "profiling", "type": "concurrency", )"
+                            R"("concurrency": 8})";
+  const std::string rate = R"({"name": "p", "kind": "profiling", "type": "poisson", "rate": 2, )"
+                           R"("concurrency": 64})";
+  const auto ran = [](const std::string& mean) {
+    return R"(, "effective_concurrency": {"unit": "requests", "avg": )" + mean + "}";
+  };
+  CHECK(regime(warm + eight, "") == "concurrency 8");
+  CHECK(regime(R"({"name": "warmup", "concurrency": 1}, )" + eight, ran("7.1")) ==
+        "concurrency 8");
+  CHECK(regime(eight, ran("2.2")) == "concurrency 2");
+  CHECK(regime(rate, ran("5.6")) == "concurrency 6");
+  CHECK(regime(rate, "").empty());
+  CHECK(regime(eight + R"(, {"name": "q", "concurrency": 16})", "").empty());
 }
 
 // Names as AIPerf 0.13.0 exports them.

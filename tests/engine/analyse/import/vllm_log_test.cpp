@@ -19,10 +19,14 @@ std::string spec_line(const char* accepted, const char* drafted) {
 const std::string kLine = spec_line("140.00", "300.00");     // in 10 s: 240 tokens a second
 const std::string kSlowLine = spec_line("46.67", "100.00");  // in 30 s: 80
 
-// What an engine did in the interval of which the next line speaks.
-std::string engine_line(const std::string& engine, double tokens_per_s, int requests) {
-  return kHead + engine + ": Avg prompt throughput: 12.0 tokens/s, Avg generation throughput: " +
-         std::to_string(tokens_per_s) + " tokens/s, Running: " + std::to_string(requests) +
+// What an engine did in the interval of which the next line speaks; one request alone is the same
+// at both ends of it, unless prompts were read.
+std::string engine_line(const std::string& engine, double tokens_per_s, int requests,
+                        const std::string& prompts = "") {
+  return kHead + engine + ": Avg prompt throughput: " +
+         (!prompts.empty() ? prompts : requests == 1 ? "0.0" : "12.0") +
+         " tokens/s, Avg generation throughput: " + std::to_string(tokens_per_s) +
+         " tokens/s, Running: " + std::to_string(requests) +
          " reqs, Waiting: 0 reqs, GPU KV cache usage: 1.2%, Prefix cache hit rate: 0.0%\n";
 }
 
@@ -85,6 +89,35 @@ TEST_CASE("a step's time follows from requests, length and throughput where the 
   CHECK(read.points[2].time_ns.empty());
   CHECK(test::contains(read.remarks.at(1), "2 intervals in which the requests that ran changed"));
   CHECK(test::contains(read.remarks.at(2), "counts prefills in between"));
+}
+
+// A user who pauses between two questions: the server rested for a part of the interval.
+TEST_CASE("an interval of one request gives no time where it may have rested in between") {
+  const auto times = [](const std::string& text) {
+    std::size_t count = 0;
+    for (const PointMeasurement& point : read_with(read_vllm_log, text).points) {
+      count += point.time_ns.size();
+    }
+    return count;
+  };
+  const auto one = [](const std::string& prompts) {
+    return engine_line("Engine 000", 80.0, 1, prompts) + kSlowLine;
+  };
+  const std::string none = engine_line("Engine 000", 40.0, 0) + kSlowLine;
+  CHECK(times(one("300.0") + one("0.0")) == 1);  // the same request all the while
+  CHECK(times(one("0.0") + one("300.0")) == 0);  // another came
+  CHECK(times(none + one("0.0")) == 0);
+  CHECK(times(none + none) == 0);
+  const std::string busy = engine_line("Engine 000", 80.0, 1);
+  const std::string idle = engine_line("Engine 000", 80.0, 0);
+  CHECK(read_plain(idle + busy + busy).points.at(0).time_ns.size() == 1);
+  test::check_refusals(
+      [](const ImportText& input) {
+        ImportText plain = input;
+        plain.draft = DraftChoice{};
+        return read_vllm_log(plain);
+      },
+      {{busy + engine_line("Engine 000", 80.0, 1, "300.0"), "so no step was timed"}});
 }
 
 TEST_CASE("engines side by side have each their own load, and an aggregate is shared among them") {
