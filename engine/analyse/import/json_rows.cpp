@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
@@ -76,8 +77,7 @@ bool is_one_document(const std::vector<std::string_view>& lines) {
   return first->starts_with('[') || (!alone && !first->ends_with('}'));
 }
 
-constexpr std::int64_t kMaxBin = 256;
-constexpr std::int64_t kMaxInBin = 1'000'000'000;
+constexpr double kMostInBin = 1e12;
 
 void find_objects(const JsonRow& row, const json& value, const char* name,
                   std::vector<JsonRow>& found) {
@@ -100,24 +100,31 @@ std::vector<JsonRow> rows_with(const JsonRow& row, const char* name) {
   return found;
 }
 
-std::vector<std::int64_t> histogram_field(const JsonRow& row, const char* name) {
+std::vector<std::int64_t> histogram_field(const JsonRow& row, const char* name,
+                                          std::int64_t most_bin) {
   const json& given = row.object.at(name);
   std::vector<std::int64_t> histogram;
   const auto put = [&](std::int64_t bin, const json& count) {
-    if (!count.is_number_integer() || count.get<std::int64_t>() < 0 ||
-        count.get<std::int64_t>() > kMaxInBin) {
+    const double steps = count.is_number() ? count.get<double>() : -1.0;
+    if (!(steps >= 0.0 && steps <= kMostInBin) || steps != std::floor(steps)) {
       row.place.refuse(std::string(name) + " holds " + count.dump() + ", not a count of steps");
     }
     histogram.resize(std::max(histogram.size(), static_cast<std::size_t>(bin) + 1));
-    histogram[static_cast<std::size_t>(bin)] = count.get<std::int64_t>();
+    histogram[static_cast<std::size_t>(bin)] = static_cast<std::int64_t>(steps);
   };
-  if (given.is_array() && given.size() <= static_cast<std::size_t>(kMaxBin)) {
+  std::set<std::int64_t> keys;  // "1" and "01" are one
+  if (given.is_array() && given.size() <= static_cast<std::size_t>(most_bin)) {
     for (std::size_t bin = 0; bin < given.size(); ++bin) {
       put(static_cast<std::int64_t>(bin), given[bin]);
     }
   } else if (given.is_object()) {
-    for (const auto& [bin, count] : given.items()) {
-      put(whole_number(row.place, std::string(name) + "'s key", bin, 0, kMaxBin), count);
+    for (const auto& [text, count] : given.items()) {
+      const std::int64_t bin =
+          whole_number(row.place, std::string(name) + "'s key", text, 0, most_bin);
+      if (!keys.insert(bin).second) {
+        row.place.refuse(std::string(name) + " counts " + text + " twice");
+      }
+      put(bin, count);
     }
   } else {
     row.place.refuse(std::string(name) + " is neither a list nor an object by tokens");

@@ -51,8 +51,9 @@ struct BenchmarkLoad {
 bool sends_at_rate(const nlohmann::json& object);
 // Objects with such a field, at any depth of the row.
 std::vector<JsonRow> rows_with(const JsonRow& row, const char* name);
-// [j]: a count, of a field that is a list of counts, or an object of them by j (up to 256).
-std::vector<std::int64_t> histogram_field(const JsonRow& row, const char* name);
+// [j]: a count, of a field that is a list of counts, or an object of them by j.
+std::vector<std::int64_t> histogram_field(const JsonRow& row, const char* name,
+                                          std::int64_t most_bin = 256);
 // "fields that are not read: a, b" of an object's other fields, eight at most; empty: there are
 // none.
 std::string unread_fields(const nlohmann::json& object, std::initializer_list<const char*> read);

@@ -184,7 +184,14 @@ bool looks_like_json(std::string_view text) {
 }
 
 RecordKind record_kind(std::string_view text) {
-  return looks_like_json(text) ? json_kind(text) : text_kind(text);
+  const RecordKind json = looks_like_json(text) ? json_kind(text) : RecordKind::kUnknown;
+  if (json != RecordKind::kUnknown) {
+    return json;
+  }
+  // A log may have its lines in JSON, as containers keep them.
+  const RecordKind kind = text_kind(text);
+  const bool is_log = kind == RecordKind::kVllmLog || kind == RecordKind::kSglangLog;
+  return is_log || !looks_like_json(text) ? kind : RecordKind::kUnknown;
 }
 
 void check_record(const std::string& file, std::string_view text, const std::string& format) {

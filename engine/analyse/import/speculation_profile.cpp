@@ -12,7 +12,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kRecord = "speculation_profile.json";
-constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostPositions = 255;
 constexpr std::int64_t kMaxConcurrency = 1 << 20;
 
@@ -22,14 +21,9 @@ std::vector<std::int64_t> histogram_of(const JsonRow& row, std::int64_t position
     row.place.refuse(
         "has no acceptance_length_histogram: rates alone do not say how many steps they rest on");
   }
-  std::vector<std::int64_t> histogram(static_cast<std::size_t>(positions) + 2);
-  for (const auto& [tokens, steps] : given->items()) {
-    const std::int64_t emitted =
-        whole_number(row.place, "acceptance_length_histogram's key", tokens, 0, positions + 1);
-    const double count = steps.is_number() ? steps.get<double>() : -1.0;
-    histogram[static_cast<std::size_t>(emitted)] = static_cast<std::int64_t>(checked(
-        row.place, "acceptance_length_histogram", count, 0.0, static_cast<double>(kMostSteps)));
-  }
+  std::vector<std::int64_t> histogram =
+      histogram_field(row, "acceptance_length_histogram", positions + 1);
+  histogram.resize(static_cast<std::size_t>(positions) + 2);
   return histogram;
 }
 

@@ -89,14 +89,18 @@ void for_each_marked_line(std::string_view text, const std::string& file,
                           const std::vector<std::string>& marks,
                           const std::function<void(const LinePlace&, const std::string&)>& take) {
   LinePlace place{.file = file};
+  bool taken = false;
   while (!text.empty()) {
     place.line += 1;
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, std::min(end, kMaxLineBytes));
+    const bool is_cut = end == text.size() && taken;
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (std::any_of(marks.begin(), marks.end(),
-                    [line](const std::string& mark) { return line.find(mark) != line.npos; })) {
+    if (!is_cut && std::any_of(marks.begin(), marks.end(), [line](const std::string& mark) {
+          return line.find(mark) != line.npos;
+        })) {
       take(place, without_colours(line));
+      taken = true;
     }
   }
 }

@@ -27,7 +27,8 @@ void for_each_line(std::string_view text, const std::string& file,
                    const std::function<void(const LinePlace&, std::string_view)>& take);
 
 // Calls `take` for every line of a log that holds one of the marks, whatever else the log holds:
-// colours (escape sequences) are taken out of it.
+// colours (escape sequences) are taken out of it. A last line without its end may be half of one, a
+// number of it cut: it is passed over where others were taken.
 void for_each_marked_line(std::string_view text, const std::string& file,
                           const std::vector<std::string>& marks,
                           const std::function<void(const LinePlace&, const std::string&)>& take);

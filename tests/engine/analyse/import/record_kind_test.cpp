@@ -44,6 +44,8 @@ TEST_CASE("a record of another format says which one reads it, or what to give i
   is("INFO Avg generation throughput: 3 tokens/s\n", "sglang",
      "a log of a vLLM server: --format vllm");
   is("[2026-01-02 10:00:00] Decode batch, #running-req: 1\n", "vllm", "--format sglang");
+  is(R"({"log":"Decode batch, #running-req: 1\n","stream":"stderr"})", "vllm",
+     "a log of an SGLang server: --format sglang");
   is("sglang:spec_accept_length{} 2.5\n", "vllm", "/metrics page of SGLang: --format sglang");
   is("vllm:diffusion_num_denoising_steps_total 3\n", "vllm", "denoising steps");
   is("INFO DiffusionDecoding metrics: Committed\nAvg generation throughput: 3", "vllm",

@@ -1,5 +1,6 @@
 // SGLang's bench_serving, its server's log and its responses.
 #include <algorithm>
+#include <sstream>
 
 #include "tests/engine/analyse/import/refusals.h"
 
@@ -176,6 +177,34 @@ TEST_CASE("a log's contexts are distinguished by doubling ranges, unless one is 
   REQUIRE(stated.points.size() == 3);
   CHECK(stated.points[0].key.context_len == 8192);
   CHECK(stated.points[0].acceptance->accepted_per_step == Approx(2.2));
+}
+
+TEST_CASE("a log's last line may be half of one, and its lines may lie in JSON") {
+  const auto points = [](const std::string& text) {
+    return read_sglang_log({.file = "f", .text = text, .context_len = 4096}).points;
+  };
+  const std::string two = kArguments + decode(1, "2.00") + decode(1, "3.00");
+  std::string cut = decode(1, "3.00");
+  cut.resize(cut.find("0.00, #queue-req"));  // 10 of 100.00 tokens a second
+  REQUIRE(points(two + cut).size() == 2);
+  CHECK(points(two + cut)[0].acceptance->steps == 20);
+  CHECK(points(two + cut)[1].time_ns == std::vector<double>{30e6});
+  CHECK(points(two.substr(0, two.size() - 1))[0].acceptance->steps == 10);
+  // A line alone is taken as it is.
+  std::string alone = decode(1, "2.00");
+  alone.pop_back();
+  const DraftChoice chain{3, 1, 4};
+  const ImportedPoints one =
+      read_sglang_log({.file = "f", .text = alone, .context_len = 9, .draft = chain});
+  CHECK(one.rows_taken == 1);
+  std::string kept;
+  std::istringstream lines(two);
+  for (std::string line; std::getline(lines, line);) {
+    kept += R"({"log":")" + line + R"(\n","stream":"stderr"})" + "\n";
+  }
+  REQUIRE(points(kept).size() == 2);
+  CHECK(points(kept)[0].acceptance->accepted_per_step == Approx(2.5));
+  CHECK(points(kept)[1].time_ns == std::vector<double>{30e6});
 }
 
 TEST_CASE("a log that does not say enough is refused with what it lacks") {

@@ -71,6 +71,8 @@ TEST_CASE("a profile of a draft is its histogram") {
        {profile(R"("acceptance_length_histogram": null)"), "has no acceptance_length_histogram"},
        {profile(R"("acceptance_length_histogram": {"5": 1})"), "from 0 to 4"},
        {profile(R"("acceptance_length_histogram": {"1": 0})"), "counts no step"},
+       {profile(R"("acceptance_length_histogram": {"1": 3, "01": 4})"), "counts 1 twice"},
+       {profile(R"("acceptance_length_histogram": {"1": 2.5})"), "holds 2.5, not a count"},
        {R"({"marginal_accept_rates": []})", "lacks the field num_speculative_tokens"}});
   std::string later = profile(R"("acceptance_length_histogram": {"1": 1})");
   CHECK(test::read_with(read_speculation_profile, later).remarks.size() == 1);

@@ -55,6 +55,14 @@ TEST_CASE("intervals of a log are summed") {
   CHECK(test::contains(read.remarks.at(0), "count the bonus token"));
 }
 
+TEST_CASE("the half line at the end of a log that was copied while its server wrote is no fault") {
+  const ImportedPoints read =
+      read_with(read_vllm_log, kLine + kLine + kLine.substr(0, kLine.find("Drafted:")));
+  CHECK(read.rows_taken == 2);
+  const ImportedPoints one = read_with(read_vllm_log, kLine.substr(0, kLine.size() - 1));
+  CHECK(one.rows_taken == 1);
+}
+
 TEST_CASE("colours, idle intervals and the requests at a time of a log are read as what they are") {
   const ImportedPoints read = read_with(
       read_vllm_log,
