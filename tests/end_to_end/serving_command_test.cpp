@@ -10,14 +10,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A server's log as SGLang writes it: at each number of requests some lines of about such a step
-// time; plain if no length is given.
+// A server's log as SGLang 0.5.23 writes it: at each number of requests some lines of about such a
+// step time; plain if no length is given.
 std::string server_log(double length_one, double step_ms_one, double grows) {
   std::string out;
   if (length_one > 0.0) {
     out +=
-        "[2026-11-20 10:00:00] server_args=ServerArgs(model_path='m', speculative_num_steps=3, "
-        "speculative_eagle_topk=1, speculative_num_draft_tokens=4, decode_log_interval=40)\n";
+        "[2026-11-20 10:00:00] server_args={'model_path': 'm', 'speculative_num_steps': 3, "
+        "'speculative_eagle_topk': 1, 'speculative_num_draft_tokens': 4, 'decode_log_interval': "
+        "40}\n";
   }
   for (const int requests : {1, 2, 4, 8, 16, 32, 64}) {
     for (int line = 0; line < 12; ++line) {
@@ -243,8 +244,8 @@ TEST_CASE("a log of two starts of a server is both drafts of one schedule") {
   const auto replace = [&deeper](const std::string& from, const std::string& to) {
     deeper.replace(deeper.find(from), from.size(), to);
   };
-  replace("num_steps=3", "num_steps=5");
-  replace("draft_tokens=4", "draft_tokens=6");
+  replace("num_steps': 3", "num_steps': 5");
+  replace("draft_tokens': 4", "draft_tokens': 6");
   for (std::size_t at = 0; (at = deeper.find("accept rate: ", at)) != std::string::npos; ++at) {
     deeper.replace(at, 21, "accept rate: 0.500000");  // 2.5 of 5
   }

@@ -27,6 +27,7 @@ constexpr const char* kRunning = "#running-req:";
 constexpr const char* kSteps = "speculative_num_steps";
 constexpr const char* kTopk = "speculative_eagle_topk";
 constexpr const char* kTokens = "speculative_num_draft_tokens";
+constexpr const char* kArguments = "server_args=";
 constexpr const char* kAdapted = "Adaptive spec params updated:";
 constexpr std::int64_t kUsualInterval = 40;  // decode_log_interval: batches a line
 constexpr double kHalfDigit = 0.006;         // of lengths and rates, which have two digits
@@ -54,14 +55,22 @@ bool follows(double rate, double length, const DraftChoice& draft) {
   });
 }
 
-// As the line of the server's arguments writes it: name=5, or name='5'.
+// As the line of the server's arguments writes it: name=5, or name='5'; 'name': 5 in 0.5.23, which
+// prints what the arguments were resolved to.
+std::optional<std::string> argument(const std::string& line, const std::string& name) {
+  std::optional<std::string> value = value_after(line, name + "=");
+  value = value ? value : value_after(line, "'" + name + "':");
+  if (value) {
+    std::erase(*value, '\'');
+  }
+  return value;
+}
 std::optional<std::int64_t> setting(const LinePlace& place, const std::string& line,
                                     const std::string& name) {
-  std::optional<std::string> value = value_after(line, name + "=");
+  const std::optional<std::string> value = argument(line, name);
   if (!value || *value == "None") {
     return {};
   }
-  std::erase(*value, '\'');
   return whole_number(place, name, *value, 1, kMaxSetting);
 }
 
@@ -225,12 +234,14 @@ class DecodeLog {
       const std::optional<std::int64_t> value = setting(place, line, name);
       to = value && rows_ == 0 ? value : to;
     };
-    ranks_.restart();
+    if (line.find(kArguments) != std::string::npos) {
+      ranks_.restart();
+    }
     keep(steps_, kSteps);
     keep(topk_, kTopk);
     keep(tokens_, kTokens);
     keep(interval_, "decode_log_interval");
-    adaptive_ = adaptive_ || line.find("speculative_adaptive=True") != std::string::npos ||
+    adaptive_ = adaptive_ || argument(line, "speculative_adaptive") == "True" ||
                 line.find(kAdapted) != std::string::npos;
   }
   // What was stated, else what the arguments say.
@@ -374,7 +385,7 @@ ImportedPoints read_sglang_log(const ImportText& input) {
   ImportedPoints out;
   std::optional<DecodeLog> log(std::in_place, input);
   for_each_marked_line(input.text, input.file,
-                       {kDecode, kPrefill, std::string(kSteps) + "=", kAdapted},
+                       {kDecode, kPrefill, kArguments, std::string(kSteps) + "=", kAdapted},
                        [&](const LinePlace& place, const std::string& line) {
                          if (log->ends_before(place, line)) {
                            add_points(out, log->points(input));

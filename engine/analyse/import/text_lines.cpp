@@ -112,7 +112,7 @@ std::optional<std::string> value_after(std::string_view line, std::string_view l
   }
   line.remove_prefix(at + label.size());
   line.remove_prefix(std::min(line.find_first_not_of(" ["), line.size()));
-  line = line.substr(0, line.find_first_of(", \r)]%"));
+  line = line.substr(0, line.find_first_of(", \r)]}%"));
   line.remove_suffix(line.ends_with('.') ? 1 : 0);  // of the sentence
   return std::string(line);
 }

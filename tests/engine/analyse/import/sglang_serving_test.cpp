@@ -161,6 +161,35 @@ TEST_CASE("lines after a rest, a start or another load of the server give no tim
   CHECK(test::contains(plain.what(), "without a rest between them, so no step was timed"));
 }
 
+// After engine.py of SGLang 0.5.23, which prints a dictionary; versions before it print a record.
+TEST_CASE("a server's arguments are read in the forms of both versions") {
+  const auto read = [](const std::string& arguments) {
+    return read_sglang_log(
+        {.file = "f",
+         .text = "[2026-01-02 10:00:00] server_args=" + arguments + "\n" + decode(1, "2.00"),
+         .context_len = 4096});
+  };
+  for (const char* arguments :
+       {"ServerArgs(model_path='m', speculative_algorithm='EAGLE3', speculative_num_steps=3, "
+        "speculative_eagle_topk=2, decode_log_interval=10, speculative_num_draft_tokens=7)",
+        "{'model_path': 'm', 'speculative_algorithm': 'EAGLE3', 'speculative_num_steps': 3, "
+        "'speculative_eagle_topk': 2, 'decode_log_interval': 10, "
+        "'speculative_num_draft_tokens': 7}"}) {
+    CAPTURE(arguments);
+    CHECK(read(arguments).points.at(0).key.strategy == "dense/d3k2n7/bfs/c1/F*");
+    CHECK(read(arguments).points[0].acceptance->steps == 10);
+    CHECK(read(arguments).points[0].reliability == Reliability::kUnchecked);
+  }
+  const ImportedPoints adaptive = read(
+      "{'speculative_num_steps': 5, 'speculative_eagle_topk': 1, 'speculative_adaptive': True, "
+      "'speculative_num_draft_tokens': 6}");
+  CHECK(adaptive.points.at(0).reliability == Reliability::kAtLeast);
+  CHECK(test::contains(test::error_of([&] {
+                         read("{'speculative_num_steps': None, 'speculative_eagle_topk': None}");
+                       }).what(),
+                       "so what was drafted is not known"));
+}
+
 TEST_CASE("a log's contexts are distinguished by doubling ranges, unless one is stated") {
   const std::string text = kArguments + decode(2, "2.00", 5000) + decode(2, "2.40", 30000) +
                            decode(2, "2.20", 26000) + decode(4, "1.80", 60000);

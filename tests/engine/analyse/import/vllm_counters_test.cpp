@@ -112,6 +112,17 @@ TEST_CASE("engines with drafts of other lengths are distinguished by their label
   CHECK(read.points[1].acceptance->accepted_per_step == Approx(2.2));
 }
 
+TEST_CASE("a page that was read while its server counted on is within a hundredth of itself") {
+  const ImportedPoints read = read_with(
+      read_vllm_counters, counter("drafts_total", "", "1000") +
+                              counter("draft_tokens_total", "", "3000") +
+                              counter("accepted_tokens_total", "", "2990") +
+                              position(0, "1004") + position(1, "1002") + position(2, "996"));
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].acceptance->accepted_histogram ==
+        std::vector<std::int64_t>{0, 0, 0, 4, 996});
+}
+
 TEST_CASE("pages that say nothing of drafts, or contradict themselves, are refused") {
   const std::string drafts = counter("drafts_total", "", "100.0");
   const std::string accepted = counter("accepted_tokens_total", "", "150.0");
