@@ -206,23 +206,43 @@ class Builder {
     return {};
   }
 
-  // How far the timed ratios of this draft lie from the roofline's at the nearest requests.
+  // How far the timed ratios of this draft lie from the roofline's: between those at fewer and at
+  // more requests by the logarithm of requests, beyond them the nearest one's.
   std::optional<Estimate> timed_over_roofline(const CellEnds& place,
                                               const DraftChoice& draft) const {
-    std::optional<Estimate> out;
-    double least = 0.0;
+    struct Known {
+      Estimate scale;
+      double away = 0.0;  // doublings of the requests
+    };
+    std::optional<Known> fewer, more;
     for (const auto& [at, times] : all_.times) {
       std::optional<Estimate> ratio = timed_ratio(at, draft);
       ratio = ratio ? ratio : between(at, draft);
+      if (!ratio || at.first != place.first) {
+        continue;
+      }
       const double away = std::fabs(std::log2(static_cast<double>(at.second)) -
                                     std::log2(static_cast<double>(place.second)));
-      if (ratio && at.first == place.first && (!out || away < least)) {
-        out = Estimate{ratio->value / roofline(*input_.hardware, draft, at.second, kLevelShare),
-                       std::hypot(ratio->error, kCarriedShare * away)};
-        least = away;
+      std::optional<Known>& side = at.second <= place.second ? fewer : more;
+      if (!side || away < side->away) {
+        side = {{ratio->value / roofline(*input_.hardware, draft, at.second, kLevelShare),
+                 ratio->error},
+                away};
       }
     }
-    return out;
+    if (!fewer && !more) {
+      return {};
+    }
+    if (!fewer || !more) {
+      const Known& only = fewer ? *fewer : *more;
+      return Estimate{only.scale.value, std::hypot(only.scale.error, kCarriedShare * only.away)};
+    }
+    const double share = more->away / (fewer->away + more->away);  // of fewer
+    const double error =
+        std::hypot(share * fewer->scale.error, (1.0 - share) * more->scale.error);
+    return Estimate{
+        std::pow(fewer->scale.value, share) * std::pow(more->scale.value, 1.0 - share),
+        std::hypot(error, kCarriedShare * std::min(fewer->away, more->away))};
   }
 
   std::optional<BreakEven> break_even_of(const CellEnds& place, const DraftChoice& draft) const {

@@ -21,7 +21,7 @@ enum class StepTimes {
   kTimed,     // both were timed at these requests
   kBetween,   // a longer chain and plain decoding were; this one lies on the line between them
   kRoofline,  // rows of the step over those at which the machine turns to arithmetic, and a drafted
-              // level at kLevelShare of a plain step; by the nearest timed ratio where there is one
+              // level at kLevelShare of a plain step; by the timed ratios at other requests, if any
   kModel,     // the planner's cost model (planned_schedule.h)
 };
 inline constexpr std::size_t kStepTimesCount = 4;

@@ -366,6 +366,34 @@ TEST_CASE("of requests that share a draft the figures of those that lose likelie
   CHECK(contains(settings, "# 5 to 8 at a time: no draft."));
 }
 
+TEST_CASE("between requests that were timed a ratio lies between theirs") {
+  ServerEvidence server;
+  server.input.hardware = &hardware_by_key("h100-sxm");
+  server.accept("dense/d3k1n4/bfs/c1/F*", 4, 2.4);
+  const std::pair<std::int64_t, double> ratios[] = {{4, 1.1}, {32, 1.8}};
+  for (const auto& [requests, ratio] : ratios) {
+    server.time("dense/d3k1n4/bfs/c1/F*", requests, 1000.0 * ratio);
+    server.time("dense/ar", requests, 1000.0);
+  }
+  const ServingSchedule s = server.schedule();
+  const auto even = [&s](std::int64_t requests) {
+    const ServingChoice& chain = choice_of(cell_at(s, requests), "d3k1n4");
+    CHECK(chain.times == StepTimes::kRoofline);
+    return chain.break_even;
+  };
+  // Up to 32 requests of 4 rows the roofline is the same: a third, then two, of the way.
+  CHECK(even(8) == Approx(1.1 * std::cbrt(1.8 / 1.1)));
+  CHECK(even(16) == Approx(1.1 * std::pow(1.8 / 1.1, 2.0 / 3.0)));
+  CHECK(even(1) == Approx(1.1));
+  CHECK(even(64) == Approx(1.8));
+  const auto reach = [&s](std::int64_t requests) {
+    const Interval i = choice_of(cell_at(s, requests), "d3k1n4").break_even_interval;
+    return std::log(i.high / i.low);
+  };
+  CHECK(reach(128) > reach(64));
+  CHECK(reach(64) > reach(32));
+}
+
 // A server's pause, or its start, within one line's interval: the median does not see it.
 TEST_CASE("an interval of a step's time is not as wide as the one sample that a pause spoilt") {
   ServerEvidence server;
