@@ -130,12 +130,13 @@ class DecodeLog {
     if (length && plain_) {
       place.refuse("has an accept len, so the server speculated: leave --draft ar out");
     }
+    const std::int64_t requests =
+        running ? whole_number(place, "#running-req", *running, 0, kMaxRequests) : 0;
+    const bool steady = ranks_.was_steady(line, requests);
     if (!running || (!length && !plain_)) {
       without_length_ += 1;
       return;
     }
-    const std::int64_t requests = whole_number(place, "#running-req", *running, 0, kMaxRequests);
-    const bool steady = ranks_.was_steady(line, requests);
     const double tokens = plain_ ? 1.0 : decimal_number(place, "accept len", *length, 0.0, 1e6);
     if (requests == 0 || tokens == 0.0) {
       idle_ += 1;

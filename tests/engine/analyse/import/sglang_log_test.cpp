@@ -57,6 +57,10 @@ TEST_CASE("lines after a rest, a start or another load of the server give no tim
   CHECK(times(kArguments + decode(3, "2.00") + prefill(3) + decode(4, "2.00")).size() == 1);
   CHECK(times(kArguments + decode(1, "2.00") + decode(0, "0.00") + decode(1, "3.00")).empty());
   CHECK(times(kArguments + two + kArguments + two) == std::vector<double>{30.0, 30.0});
+  // More requests than are drafted for, and some of them gone again.
+  CHECK(times(kArguments + decode(1, "2.00") + "[2026-01-02 10:00:01 TP0] Decode batch, " +
+              "#running-req: 90, gen throughput (token/s): 900.00\n" + decode(1, "3.00"))
+            .empty());
   CHECK(times(kArguments + decode(64, "2.00") + decode(20, "2.00") + decode(3, "2.00")).empty());
   // Each rank of data parallelism has lines of its own.
   const auto of_rank = [](std::string line, const std::string& rank) {
