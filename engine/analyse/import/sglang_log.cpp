@@ -82,13 +82,9 @@ struct Lines {
   std::vector<double> step_ns;
 };
 
-// "DP3" of "[2026-01-02 10:00:01 DP3 TP0] ...": each such rank has requests and lines of its own.
+// A rank of data parallelism ("DP3 TP0]"), or another server in the same log.
 std::string rank_of(const std::string& line) {
-  const std::size_t at = line.find(" DP");
-  if (at == std::string::npos || at > line.find(']')) {
-    return "";
-  }
-  return line.substr(at + 1, line.find_first_of(" ]", at + 1) - at - 1);
+  return writer_of(line, line.find(kDecode) == std::string::npos ? kPrefill : kDecode);
 }
 
 // What ran at a rank's line before; a rank that rested since then, or has not begun, ran nothing.

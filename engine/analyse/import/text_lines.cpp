@@ -105,6 +105,22 @@ void for_each_marked_line(std::string_view text, const std::string& file,
   }
 }
 
+std::string writer_of(std::string_view line, std::string_view mark) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  line = line.substr(0, line.find(mark));
+  std::string out;
+  while (!line.empty()) {
+    const std::size_t end = std::min(line.find(' '), line.size());
+    const std::string_view word = line.substr(0, end);
+    line.remove_prefix(std::min(end + 1, line.size()));
+    const std::string_view bare = word.substr(word.starts_with('[') ? 1 : 0);
+    if (!bare.empty() && !is_digit(bare[0]) && word.find(':') == word.npos) {
+      out += (out.empty() ? "" : " ") + std::string(word);
+    }
+  }
+  return out;
+}
+
 std::optional<std::string> value_after(std::string_view line, std::string_view label) {
   const std::size_t at = line.find(label);
   if (at == std::string_view::npos) {

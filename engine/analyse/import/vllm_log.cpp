@@ -3,6 +3,7 @@
 // requests that ran at the end). README.md has their wordings.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/analyse/import/chain_counts.h"
 #include "engine/analyse/import/text_lines.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr const char* kCurrent = "SpecDecoding metrics:";
 constexpr const char* kOld = "Speculative metrics:";  // the V0 engine's, counts since its start
 constexpr const char* kRunning = "Running:";
+constexpr const char* kEngine = "Engine";
 constexpr const char* kPrompts = "Avg prompt throughput:";
 constexpr const char* kThroughput = "Avg generation throughput:";
 constexpr double kMaxTokensPerSecond = 1e12;
@@ -210,11 +212,12 @@ class EngineLines {
           decimal_number(place, "Avg generation throughput", *rate, 0.0, kMaxTokensPerSecond);
       out.tokens_per_s = out.of_all_per_s / engines;
     }
-    const auto before = last_.find(name);
+    const std::string of_server = writer_of(line, name) + ", " + name;
+    const auto before = last_.find(of_server);
     out.steady = before != last_.end() && before->second > 0 && out.requests > 0 &&
                  requests_range_end(before->second) == requests_range_end(out.requests) &&
                  (out.requests > 1 || prompts_per_s(place, line) == 0.0);
-    last_[name] = out.requests;
+    last_[of_server] = out.requests;
     return out;
   }
 
@@ -267,7 +270,7 @@ class ServerLog {
     } else if (line.find(kOld) != std::string::npos) {
       old_ = {place, line};
     } else if (value_after(line, kRunning) && value_after(line, kThroughput)) {
-      take_engine(engines_.read(place, line));
+      take_engine(engines_.read(place, line), writer_of(line, kEngine));
     }
   }
 
@@ -308,7 +311,7 @@ class ServerLog {
   using Key = std::pair<std::int64_t, std::int64_t>;  // positions; requests' range, 0: not said
 
   void take_interval(const LinePlace& place, const std::string& line) {
-    const EngineLine engine = std::exchange(engine_, {});
+    const EngineLine engine = engine_before(line);
     if (count_after(place, line, "Drafted:") == 0) {
       idle_ += 1;
       return;
@@ -331,12 +334,20 @@ class ServerLog {
     }
     rows_ += 1;
   }
-  void take_engine(const EngineLine& engine) {
+  // The engine's line just before, of the same server; each is taken once.
+  EngineLine engine_before(const std::string& line) {
+    auto found = engine_.find(writer_of(line, kCurrent));
+    if (found == engine_.end() && engine_.size() == 1) {  // one server, whatever it calls itself
+      found = engine_.begin();
+    }
+    return found == engine_.end() ? EngineLine() : std::exchange(found->second, {});
+  }
+  void take_engine(const EngineLine& engine, const std::string& writer) {
     if (engine.requests > 0) {
       fewest_ = fewest_ == 0 ? engine.requests : std::min(fewest_, engine.requests);
       most_ = std::max(most_, engine.requests);
     }
-    engine_ = engine;
+    engine_[writer] = engine;
     if (input_.is_plain() && engine.requests > 0 && engine.tokens_per_s >= kLeastRate) {
       rows_ += 1;
       if (engine.steady) {
@@ -420,7 +431,7 @@ class ServerLog {
   const ImportText& input_;
   std::map<Key, ChainLines> chains_;
   EngineLines engines_;
-  EngineLine engine_;  // of the line just before, until an interval has taken it
+  std::map<std::string, EngineLine> engine_;  // of the line just before, by who wrote it
   std::optional<std::pair<LinePlace, std::string>> old_;  // the last one holds all before it
   std::int64_t rows_ = 0, idle_ = 0, unsteady_ = 0, fewest_ = 0, most_ = 0;
   bool timed_ = false;

@@ -71,6 +71,13 @@ TEST_CASE("lines after a rest, a start or another load of the server give no tim
   CHECK(times(kArguments + one + many + one + many) == std::vector<double>{20.0, 160.0});
   CHECK(times(kArguments + one + many + prefill(0, "DP0 TP0") + one + many) ==
         std::vector<double>{160.0});
+  // So has each of several servers whose lines lie in one log.
+  const auto of_pod = [](const std::string& pod, const std::string& line) {
+    return "[pod/" + pod + "] 2026-01-02T10:00:01.5Z " + line;
+  };
+  const std::string first = of_pod("a", decode(1, "2.00"));
+  const std::string second = of_pod("b", decode(8, "2.00"));
+  CHECK(times(kArguments + first + second + first + second) == std::vector<double>{20.0, 160.0});
   const ImportedPoints read = read_sglang_log(
       {.file = "f", .text = kArguments + two + prefill(0) + two, .context_len = 4096});
   CHECK(std::count_if(read.remarks.begin(), read.remarks.end(), [](const std::string& remark) {

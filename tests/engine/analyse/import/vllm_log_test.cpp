@@ -152,6 +152,27 @@ TEST_CASE("engines side by side have each their own load, and an aggregate is sh
   CHECK(sum.points[1].time_ns.at(0) == Approx(20e6));  // 2 x 2.4 / 240 s
 }
 
+TEST_CASE("two servers whose lines lie in one log have each their own load") {
+  const auto of = [](const std::string& pod, std::string lines) {
+    for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {
+      lines.insert(at, "[pod/" + pod + "] 2026-01-02T10:00:10Z ");
+      at = lines.find(kHead, at);
+    }
+    return lines;
+  };
+  const auto twice = [&](const std::string& busy, const std::string& quiet) {
+    return of("a", engine_line("Engine 000", 240.0, 8)) + of("b", busy) + of("a", kLine) +
+           of("b", quiet);
+  };
+  const std::string b = engine_line("Engine 000", 80.0, 1);
+  const ImportedPoints read = read_with(read_vllm_log, twice(b, kSlowLine) + twice(b, kSlowLine));
+  REQUIRE(read.points.size() == 4);
+  CHECK(read.points[0].key.regime == "concurrency 1");
+  CHECK(read.points[1].time_ns == std::vector<double>{30e6});  // 2.4 tokens at 80 a second
+  CHECK(read.points[2].key.regime == "concurrency 5 to 8");
+  CHECK(read.points[3].time_ns == std::vector<double>{80e6});  // 8 x 2.4 at 240
+}
+
 TEST_CASE("throughputs that contradict what a log counts are refused") {
   test::check_refusals(
       read_vllm_log,
