@@ -33,8 +33,7 @@ void for_each_marked_line(std::string_view text, const std::string& file,
                           const std::vector<std::string>& marks,
                           const std::function<void(const LinePlace&, const std::string&)>& take);
 // Who wrote a log's line, where several servers or ranks did: its words before `mark` but for
-// clocks and places in a source ("(APIServer pid=7) INFO 01-02 10:00:10 [log.py:9]": "(APIServer
-// pid=7) INFO").
+// clocks and places in a source ("[2026-01-02 10:00:10 DP1 TP0] Decode": "DP1 TP0]").
 std::string writer_of(std::string_view line, std::string_view mark);
 // What follows `label` in a line, up to the next comma or blank; none where the label is not there.
 std::optional<std::string> value_after(std::string_view line, std::string_view label);
