@@ -179,23 +179,6 @@ engine::PairShape pair_of(const Options& options) {
                     options.draft_vocab, database);
 }
 
-// A bound that nothing keeps is an answer, and no table.
-void check_any(const PlanTable& table) {
-  const std::vector<const PlanTable*> all = by_concurrency(table);
-  if (table.aims.bounds() && std::all_of(all.begin(), all.end(),
-                                         [](const PlanTable* of) { return of->entries.empty(); })) {
-    const std::string which =
-        table.aims.itl_ms ? engine::formatted("%g ms between tokens", *table.aims.itl_ms)
-                          : engine::formatted("%g ms to the first token", *table.aims.ttft_ms);
-    throw Error(ExitCode::kAnswerNo,
-                "no tuple keeps " + which +
-                    (table.aims.itl_ms && table.aims.ttft_ms
-                         ? engine::formatted(" and %g to the first", *table.aims.ttft_ms)
-                         : "") +
-                    ", in no range of contexts and number of requests");
-  }
-}
-
 // Options that would change nothing of a plan for this pair. Throws Error(kUsage).
 void check_idle(const Options& options, const engine::PairShape& pair,
                 const std::vector<PrecisionClass>& classes) {
@@ -296,7 +279,9 @@ Answer run_plan(const Options& options) {
                                std::move(wanted));
   const std::string calibrated = engine::calibrated_remark(grounds, wanted.schedules);
   const PlanTable table = plan(fit, hardware, pair.target, wanted);
-  check_any(table);
+  if (const std::string none = kept_by_none_text(table); !none.empty()) {
+    throw Error(ExitCode::kAnswerNo, none);
+  }
   const std::string json = engine::plan_table_json(table);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, json);

@@ -120,6 +120,21 @@ bool has_concurrency(const PlanTable& table) {
          table.aims.prompts.has_value() || table.aims.objective != Objective::kTokens;
 }
 
+std::string kept_by_none_text(const PlanTable& table) {
+  const std::vector<const PlanTable*> all = by_concurrency(table);
+  const PlanAims& aims = table.aims;
+  if (!aims.bounds() || std::any_of(all.begin(), all.end(),
+                                    [](const PlanTable* of) { return !of->entries.empty(); })) {
+    return {};
+  }
+  const std::string which = aims.itl_ms
+                                ? formatted("%g ms between tokens", *aims.itl_ms)
+                                : formatted("%g ms to the first token", *aims.ttft_ms);
+  return "no tuple keeps " + which +
+         (aims.itl_ms && aims.ttft_ms ? formatted(" and %g to the first", *aims.ttft_ms) : "") +
+         ", in no range of contexts and number of requests";
+}
+
 std::int64_t schema_of(const PlanTable& table) {
   return has_concurrency(table) ? PlanTable::kConcurrencySchema : PlanTable::kSchema;
 }

@@ -38,6 +38,9 @@ std::vector<const PlanTable*> by_concurrency(const PlanTable& table);
 const PlanTable& table_of(const PlanTable& table, std::int64_t requests);
 // Does it say anything of several requests at a time, or is it after more than tokens a second?
 bool has_concurrency(const PlanTable& table);
+// Why a plan has no tuple at all, where nothing keeps what its aims bound: no table then, but an
+// answer; empty if something does.
+std::string kept_by_none_text(const PlanTable& table);
 // Of its file's form: one request at a time without a bound has the older one.
 std::int64_t schema_of(const PlanTable& table);
 // Plain decoding of a bucket; null where the bucket was not planned.

@@ -61,39 +61,4 @@ std::vector<std::size_t> distinct_places(const std::vector<RankedTuple>& best_fi
   return kept;
 }
 
-PossiblePlaces possible_places(const std::vector<RankedTuple>& best_first, std::size_t count,
-                               double slack) {
-  // Those that were kept, each with those that may stand in its place.
-  std::vector<std::vector<std::size_t>> kept;
-  PossiblePlaces out;
-  for (std::size_t i = 0; i < best_first.size() && kept.size() < count; ++i) {
-    const RankedTuple& tuple = best_first[i];
-    bool is_like = false;
-    bool is_out = false;
-    for (std::vector<std::size_t>& rivals : kept) {
-      const RankedTuple& first = best_first[rivals.front()];
-      if (!are_near_duplicates(first, tuple)) {
-        continue;
-      }
-      is_like = true;
-      if (first.log_throughput - tuple.log_throughput <= slack) {
-        rivals.push_back(i);
-      } else if (std::all_of(rivals.begin(), rivals.end(), [&](std::size_t rival) {
-                   return are_near_duplicates(best_first[rival], tuple, slack);
-                 })) {
-        is_out = true;
-        break;
-      }
-    }
-    if (!is_out) {
-      out.places.push_back(i);
-    }
-    if (!is_like) {
-      kept.push_back({i});
-    }
-  }
-  out.is_full = kept.size() == count;
-  return out;
-}
-
 }  // namespace versieve

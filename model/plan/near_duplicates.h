@@ -25,12 +25,5 @@ bool are_near_duplicates(const RankedTuple& a, const RankedTuple& b, double slac
 // among these.
 std::vector<std::size_t> distinct_places(const std::vector<RankedTuple>& best_first,
                                          std::size_t count);
-// At least those places if each throughput may be off by half of `slack` (log), and little more.
-struct PossiblePlaces {
-  std::vector<std::size_t> places;
-  bool is_full = false;  // `count` were found, so that tuples that follow these are not among them
-};
-PossiblePlaces possible_places(const std::vector<RankedTuple>& best_first, std::size_t count,
-                               double slack);
 
 }  // namespace versieve

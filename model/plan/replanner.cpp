@@ -8,9 +8,10 @@
 #include <tuple>
 
 #include "model/cost/accepted_tokens.h"
-#include "model/cost/batch_fit.h"
+#include "model/cost/adapted_chain.h"
 #include "model/plan/concurrency.h"
 #include "model/plan/loss_limit.h"
+#include "model/plan/memory_need.h"
 #include "model/plan/near_duplicates.h"
 #include "model/plan/tuple_pricer.h"
 #include "model/words/assert.h"
@@ -18,19 +19,14 @@
 namespace versieve {
 namespace {
 
-// Of log throughput: what the model of steps by parts and a plan's own pricing may differ.
-constexpr double kSlack = 1e-3;
-constexpr double kUndecided = 5e-3;  // of the log of a time between tokens, its interval's too
+// Of log throughput: what the model of steps by parts and a plan's own pricing may differ (0.003 at
+// most of the shipped H100's fit: steps of 64 requests on eight groups, at 8 TB/s).
+constexpr double kSlack = 5e-3;
+constexpr double kUndecided = 1e-2;  // of the log of a time between tokens, its interval's too
 
-// The contexts at which a plan prices a bucket's tuples, bucket after bucket.
-std::vector<std::int64_t> sampled_contexts(const std::vector<ContextBucket>& buckets) {
-  std::vector<std::int64_t> contexts;
-  for (const ContextBucket& bucket : buckets) {
-    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-      contexts.push_back(sampled_context(bucket, i));
-    }
-  }
-  return contexts;
+// A tuple as the rule of near duplicates looks at it, by tokens a microsecond.
+RankedTuple as_ranked(const Strategy& strategy, double rate, double half_width) {
+  return {&strategy, std::log(rate), half_width};
 }
 
 // What accepted_tokens reads of a strategy.
@@ -53,12 +49,6 @@ bool was_measured(const Strategy& strategy, const FittedModel& fit, const LlmSha
   });
 }
 
-// What step_regime reads of a strategy: neither the width of a tree nor the order of its nodes.
-using RegimeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, GroupMode, std::string>;
-RegimeKey regime_key(const Strategy& s) {
-  return {s.draft.depth, s.draft.nodes, s.group_size, s.group_mode, s.schedule};
-}
-
 // The baselines, and what is no tree of the grid.
 std::vector<bool> priced_anyway(std::vector<bool> baselines,
                                 const std::vector<Strategy>& candidates,
@@ -67,10 +57,6 @@ std::vector<bool> priced_anyway(std::vector<bool> baselines,
     baselines[i] = baselines[i] || (within[i] && candidates[i].adapts_length);
   }
   return baselines;
-}
-
-std::int64_t context_in(const ContextBucket& bucket, const FittedModel& fit) {
-  return std::max(bucket.low + 1, fit.shortest_context());
 }
 
 }  // namespace
@@ -103,84 +89,6 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
   }
 }
 
-Replanner::Batch Replanner::batch_of(std::int64_t requests,
-                                     std::optional<std::size_t> bucket) const {
-  Batch batch{.space = {fit_, target_, sampled_contexts(options_.buckets), options_.schedules,
-                        options_.draft, requests},
-              .requests = requests,
-              .cells = {}};
-  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
-    for (const PrecisionClass precision : options_.classes) {
-      if (precision < PrecisionClass::kSparseRectified) {
-        batch.cells.emplace_back();
-        if (!bucket || *bucket == b) {
-          fill(batch, b, precision);
-        }
-      }
-    }
-  }
-  return batch;
-}
-
-// By how much steps like a tuple's were measured to differ depends on no machine.
-void Replanner::fill(Batch& batch, std::size_t bucket, PrecisionClass precision) const {
-  Cell& cell = batch.cells.back();
-  const StrategySpace& space = batch.space;
-  const ContextBucket& range = options_.buckets[bucket];
-  const std::vector<Strategy>& candidates = all_.of(bucket);
-  const std::int32_t count = static_cast<std::int32_t>(candidates.size());
-  const std::int32_t size = static_cast<std::int32_t>(space.strategies().size());
-  const double overlap = accepted_overlap(fit_.acceptance, range.low, range.high);
-  std::map<std::int64_t, bool> measured;  // [nodes]
-  std::map<RegimeKey, std::array<float, kBucketSamples>> factors;
-  std::map<RegimeKey, std::int64_t> batch_factors_of;
-  std::int32_t place = 0;  // both lists are in the order of the grid
-  for (std::int32_t candidate = 0; candidate < count; ++candidate) {
-    const Strategy& s = candidates[static_cast<std::size_t>(candidate)];
-    if (s.precision() != precision || s.adapts_length) {
-      continue;
-    }
-    while (place < size && !(space.strategies()[static_cast<std::size_t>(place)] == s)) {
-      ++place;
-    }
-    if (place == size) {  // the fixed baseline, which the grid need not hold
-      break;
-    }
-    const auto [width, fresh] = measured.try_emplace(s.draft.nodes, false);
-    if (fresh) {
-      width->second = fit_.outside_because(context_in(range, fit_), s.draft.nodes).empty();
-    }
-    if (!width->second) {
-      continue;
-    }
-    Tuple& tuple = cell.emplace_back();
-    tuple.strategy = place;
-    tuple.candidate = candidate;
-    tuple.yield = yield_of_[static_cast<std::size_t>(candidate)];
-    if (space.is_measured_batch()) {
-      const auto [of_regime, first] =
-          batch_factors_of.try_emplace(regime_key(s), std::ssize(batch.factors));
-      if (first) {
-        batch.factors.emplace_back();
-        for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-          batch.factors.back()[static_cast<std::size_t>(i)] =
-              batch_factors(s, sampled_context(range, i), batch.requests);
-        }
-      }
-      tuple.factors = static_cast<std::int32_t>(of_regime->second);
-      continue;
-    }
-    const auto [known, is_new] = factors.try_emplace(regime_key(s));
-    for (std::size_t i = 0; is_new && i < known->second.size(); ++i) {
-      const StepShape shape = step_shape(
-          s, target_, options_.draft.value_or(draft_shape_for(target_)),
-          sampled_context(range, static_cast<std::int64_t>(i)), overlap, fit_, batch.requests);
-      known->second[i] = static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape))));
-    }
-    tuple.factor = known->second;
-  }
-}
-
 std::vector<AcceptedTokens> Replanner::accepted_in(std::size_t bucket,
                                                    const AcceptanceModel& acceptance) const {
   const ContextBucket& range = options_.buckets[bucket];
@@ -204,30 +112,14 @@ std::vector<std::vector<AcceptedTokens>> Replanner::accepted_of(
 
 // As a plan prices it: measured steps correct the prediction.
 Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Frame& frame) const {
-  const Strategy& strategy = all_.of(frame.bucket)[static_cast<std::size_t>(tuple.candidate)];
   std::string note;
-  const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
+  const Evaluation e =
+      frame.pricer.evaluate(strategy_of(tuple, frame), options_.buckets[frame.bucket], note);
   return {.rate = e.throughput * 1e-6,
           .half_width = std::log(compared_interval(e).high / e.throughput),
-          .whole_width = std::log(e.throughput_interval.high / e.throughput),
+          .most_ms = inter_token_interval_ms(e, frame.batch.requests).high,
+          .is_priced = true,
           .tuple = &tuple};
-}
-
-// As a plan's pricing of such steps has it (composed_step.h: as_measured).
-StrategySpace::BatchFactors Replanner::batch_factors(const Strategy& strategy, std::int64_t context,
-                                                     std::int64_t requests) const {
-  const StepShape shape = step_shape(strategy, target_, draft_, context, 0.0, fit_, requests);
-  const Regime regime = batch_regime(shape);
-  const bool dense = target_.attention == AttentionKind::kDense;
-  const double term = fit_.batch.values()[static_cast<std::size_t>(
-      dense ? BatchTerm::kDenseAttention : BatchTerm::kAttention)];
-  const auto of_kind = [&](LaunchKind kind) {
-    return term * std::exp(fit_.batch.kinds.at(batch_kind_regime(regime, kind)));
-  };
-  return {.route = of_kind(LaunchKind::kNsaRoute),
-          .attend = of_kind(LaunchKind::kNsaAttend),
-          .reuse = of_kind(LaunchKind::kNsaReuse),
-          .step = std::exp(fit_.batch.time.at(regime))};
 }
 
 double Replanner::composed_us(const Tuple& tuple, const Frame& frame, std::size_t sample) const {
@@ -259,7 +151,7 @@ double Replanner::rate_of(const Tuple& tuple, const Times& times, const Frame& f
 }
 
 Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Frame& frame) const {
-  const Strategy& strategy = all_.of(frame.bucket)[static_cast<std::size_t>(tuple.candidate)];
+  const Strategy& strategy = strategy_of(tuple, frame);
   const Times times = composed_times(tuple, frame);
   const AcceptedTokens& accepted = frame.accepted[static_cast<std::size_t>(tuple.yield)];
   const double time_error = std::hypot(
@@ -272,86 +164,100 @@ Replanner::Ranked Replanner::composed_rank(const Tuple& tuple, const Frame& fram
     const double texts = std::hypot(
         accepted.few_texts_log_error,
         accepted.text_log_error / std::sqrt(static_cast<double>(frame.pricer.requests())));
-    out.whole_width =
+    const double whole_width =
         std::hypot(out.half_width, kNinety * texts, kNinety * contexts_log_error(std::span(times)));
+    const double requests = static_cast<double>(frame.batch.requests);
+    out.most_ms = 1e-3 * requests / out.rate * std::exp(whole_width);
   }
   return out;
 }
 
-std::vector<std::pair<double, const Replanner::Tuple*>> Replanner::rates_of(
-    const Cell& cell, const Frame& frame) const {
-  std::vector<std::pair<double, const Tuple*>> out;
+std::array<bool, 2> Replanner::fits_on(const HardwareSpec& hardware, const DraftShape& draft,
+                                       std::size_t bucket, std::int64_t requests) const {
+  std::array<bool, 2> out{};
+  for (const bool drafts : {false, true}) {
+    const MemoryNeed need =
+        memory_need({.draft = drafts ? chain_of(1) : DraftChoice{}}, target_, draft,
+                    options_.draft_model ? &*options_.draft_model : nullptr,
+                    options_.buckets[bucket].high, bytes_of(fit_.dtype), hardware);
+    out[drafts ? 1 : 0] = need.requests() >= requests;
+  }
+  return out;
+}
+
+std::vector<Replanner::Ranked> Replanner::rates_of(const Cell& cell, const Frame& frame) const {
+  std::vector<Ranked> out;
   out.reserve(cell.size());
   double best = 0.0;
   for (const Tuple& tuple : cell) {
-    if (frame.allowed[static_cast<std::size_t>(tuple.candidate)]) {
-      const double rate = is_timed(tuple, frame)
-                              ? measured_rank(tuple, frame).rate
-                              : rate_of(tuple, composed_times(tuple, frame), frame);
-      best = std::max(best, rate);
-      out.emplace_back(rate, &tuple);
+    if (frame.allowed[static_cast<std::size_t>(tuple.candidate)] && may_run(tuple, frame)) {
+      out.push_back(is_timed(tuple, frame)
+                        ? measured_rank(tuple, frame)
+                        : Ranked{.rate = rate_of(tuple, composed_times(tuple, frame), frame),
+                                 .tuple = &tuple});
+      best = std::max(best, out.back().rate);
     }
   }
   const double least = frame.near * best * (1.0 - kSlack);
-  std::erase_if(out, [least](const auto& tuple) { return tuple.first < least; });
+  std::erase_if(out, [least](const Ranked& tuple) { return tuple.rate < least; });
   return out;
 }
 
-// Where the model of steps by parts does not decide it, as a plan does.
-bool Replanner::keeps_bound(const Ranked& ranked, const Frame& frame) const {
-  const double requests = static_cast<double>(frame.batch.requests);
-  const double most_ms = 1e-3 * requests / ranked.rate * std::exp(ranked.whole_width);
-  if (std::fabs(std::log(most_ms / *options_.aims.itl_ms)) > kUndecided) {
-    return most_ms < *options_.aims.itl_ms;
+// Whether a plan without it is the same: it is like a listed one, or does not keep the bound. Of
+// one that is not priced, as far as the model of steps by parts decides it.
+bool Replanner::is_out(const Ranked& ranked, const std::vector<RankedTuple>& listed,
+                       const Frame& frame) const {
+  if (options_.aims.itl_ms) {
+    const double late = std::log(ranked.most_ms / *options_.aims.itl_ms);
+    if (ranked.is_priced ? ranked.most_ms > *options_.aims.itl_ms : late > kUndecided) {
+      return true;
+    }
   }
-  std::string note;
-  const Strategy& strategy =
-      all_.of(frame.bucket)[static_cast<std::size_t>(ranked.tuple->candidate)];
-  const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
-  return inter_token_interval_ms(e, frame.batch.requests).high <= *options_.aims.itl_ms;
+  const RankedTuple tuple =
+      as_ranked(strategy_of(*ranked.tuple, frame), ranked.rate, ranked.half_width);
+  return options_.distinct &&
+         std::any_of(listed.begin(), listed.end(), [&](const RankedTuple& other) {
+           return are_near_duplicates(other, tuple, ranked.is_priced ? 0.0 : kSlack);
+         });
 }
 
-// The best ones are sorted, and so many more until enough distinct ones are among them.
+// Best first by the most that the model of steps by parts leaves open. Who comes first is priced,
+// and when it comes first again it is the next one of a plan.
 void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const {
-  constexpr std::ptrdiff_t kFirst = 512, kGrowth = 4;
-  const std::vector<Strategy>& candidates = all_.of(frame.bucket);
-  std::vector<std::pair<double, const Tuple*>> rates = rates_of(cell, frame);
+  const auto mark = [&marked](const Tuple& tuple) {
+    marked[static_cast<std::size_t>(tuple.candidate)] = true;
+  };
+  const auto unfit = std::find_if(cell.begin(), cell.end(), [&](const Tuple& tuple) {
+    return frame.allowed[static_cast<std::size_t>(tuple.candidate)] && !may_run(tuple, frame);
+  });
+  if (unfit != cell.end()) {
+    mark(*unfit);
+  }
+  const auto most = [](const Ranked& r) { return r.is_priced ? r.rate : r.rate * (1.0 + kSlack); };
   // Of equals the one that stands first in the grid, and in the cell.
-  const auto before = [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  const auto after = [&most](const Ranked& a, const Ranked& b) {
+    return most(a) != most(b) ? most(a) < most(b) : a.tuple > b.tuple;
   };
-  const std::size_t kept = static_cast<std::size_t>(kept_);
-  std::vector<const Tuple*> order;
-  std::vector<RankedTuple> tuples;
-  PossiblePlaces possible;
-  const auto is_enough = [&] {
-    return options_.distinct ? possible.is_full : tuples.size() >= kept;
-  };
-  for (std::ptrdiff_t sorted = 0, end = kFirst; sorted < std::ssize(rates) && !is_enough();
-       sorted = end, end *= kGrowth) {
-    end = std::min(end, std::ssize(rates));
-    if (end < std::ssize(rates)) {
-      std::nth_element(rates.begin() + sorted, rates.begin() + end, rates.end(), before);
-    }
-    std::sort(rates.begin() + sorted, rates.begin() + end, before);
-    for (auto rate = rates.begin() + sorted; rate != rates.begin() + end; ++rate) {
-      // Near duplicates of a measured one give way to it.
-      const Ranked ranked = is_timed(*rate->second, frame) ? measured_rank(*rate->second, frame)
-                                                           : composed_rank(*rate->second, frame);
-      if (!options_.aims.itl_ms || keeps_bound(ranked, frame)) {
-        order.push_back(ranked.tuple);
-        tuples.push_back({&candidates[static_cast<std::size_t>(ranked.tuple->candidate)],
-                          std::log(ranked.rate), ranked.half_width});
+  std::vector<Ranked> open = rates_of(cell, frame);
+  std::make_heap(open.begin(), open.end(), after);
+  std::vector<RankedTuple> listed;
+  bool knows_best = false;  // which is named where none keeps the bound
+  while (!open.empty() && std::ssize(listed) < kept_) {
+    std::pop_heap(open.begin(), open.end(), after);
+    Ranked next = open.back();
+    open.pop_back();
+    if (!next.is_priced) {
+      if (!knows_best || !is_out(composed_rank(*next.tuple, frame), listed, frame)) {
+        open.push_back(measured_rank(*next.tuple, frame));
+        std::push_heap(open.begin(), open.end(), after);
       }
+      continue;
     }
-    possible = possible_places(tuples, kept, kSlack);
-  }
-  if (!options_.distinct) {
-    possible.places.resize(std::min(tuples.size(), kept));
-    std::iota(possible.places.begin(), possible.places.end(), std::size_t{0});
-  }
-  for (const std::size_t place : possible.places) {
-    marked[static_cast<std::size_t>(order[place]->candidate)] = true;
+    mark(*next.tuple);
+    knows_best = true;
+    if (!is_out(next, listed, frame)) {
+      listed.push_back(as_ranked(strategy_of(*next.tuple, frame), next.rate, next.half_width));
+    }
   }
 }
 
@@ -411,9 +317,11 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
   }
   const Batch& batch = made ? *made : *known;
   const std::size_t own_classes = batch.cells.size() / options_.buckets.size();
+  ComposedTuples composed;
   for (const HardwareSpec& hardware : machines) {
     const StrategySpace::Times times = batch.space.times_on(hardware, draft);
-    const Pricer pricer(fit, hardware, target_, draft, options_.requests, requests);
+    Pricer pricer(fit, hardware, target_, draft, options_.requests, requests);
+    pricer.keep_in(composed);
     const Frame frame{.bucket = bucket,
                       .batch = batch,
                       .times = times,
@@ -422,7 +330,9 @@ std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machin
                       .pricer = pricer,
                       .log_error = pricer.log_error(options_.buckets[bucket]),
                       .corrected = hardware.key == fit.hardware_key && requests == 1,
-                      .near = near};
+                      .near = near,
+                      .fits = requests > 1 ? fits_on(hardware, draft, bucket, requests)
+                                           : std::array<bool, 2>{true, true}};
     for (std::size_t c = 0; c < own_classes; ++c) {
       mark_best(batch.cells[bucket * own_classes + c], frame, marked);
     }
@@ -475,7 +385,10 @@ PlanTable Replanner::plan_with(const FittedModel& fit, PairTerms& terms,
                         .allowed = within.kept,
                         .pricer = pricer,
                         .log_error = pricer.log_error(options_.buckets[b]),
-                        .corrected = corrected && batch.requests == 1};
+                        .corrected = corrected && batch.requests == 1,
+                        .fits = options_.concurrency.size() > 1
+                                    ? fits_on(hardware, draft, b, batch.requests)
+                                    : std::array<bool, 2>{true, true}};
       for (std::size_t c = 0; c < own_classes; ++c) {
         mark_best(batch.cells[b * own_classes + c], frame, marked[b]);
       }

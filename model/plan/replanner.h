@@ -1,16 +1,16 @@
 // Plans for machine after machine and draft after draft, each within a frame: a model of steps by
-// parts (strategy_space.h) ranks all tuples, and those alone that may be among a cell's first
-// distinct ones are priced as a plan prices them. The answer is the full plan's as long as both
-// rank alike but for `kept` distinct tuples and a thousandth.
+// parts (strategy_space.h) ranks all tuples, and who comes first is priced as a plan prices it,
+// until a cell's first distinct ones are found. The answer is the full plan's as long as that model
+// is off by half a percent at most.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "model/plan/composed_tuples.h"
+#include "model/plan/near_duplicates.h"
 #include "model/plan/planner.h"
 #include "model/plan/strategy_space.h"
 
@@ -46,10 +46,10 @@ class Replanner {
                     const DraftShape& draft, const LossTerms& loss, PairTerms& terms) const;
   PlanTable plan_on(const HardwareSpec& hardware,
                     PairTerms& terms) const;  // the fit's and options'
-  // Of one range, the strategies that may rank on any of these machines, by their own classes: the
-  // baselines, and those that the model of steps by parts puts first. Nothing is priced.
-  // `requests`: of every step. `near`: of a class's best rate on a machine, what its others reach
-  // there, but for a thousandth.
+  // Of one range, the strategies that rank on any of these machines, by their own classes: the
+  // baselines, and the first distinct ones. `requests`: of every step, within the memory where
+  // there are several. `near`: of a class's best rate on a machine, what its others reach there, by
+  // the model of steps by parts and but for half a percent.
   std::vector<Strategy> leading_on(std::span<const HardwareSpec> machines,
                                    const AcceptanceModel& acceptance, const DraftShape& draft,
                                    const LossTerms& loss, std::size_t bucket,
@@ -88,19 +88,30 @@ class Replanner {
     double log_error = 0.0;  // of latencies
     bool corrected = false;  // by measured steps of single tuples, all of which are marked
     double near = 0.0;       // leading_on
+    // Whether so many requests are within the machine's memory, by whether they draft.
+    std::array<bool, 2> fits = {true, true};
   };
   using Times = std::array<double, kBucketSamples>;  // µs of a tuple's step
+  std::array<bool, 2> fits_on(const HardwareSpec& hardware, const DraftShape& draft,
+                              std::size_t bucket, std::int64_t requests) const;
+  bool may_run(const Tuple& tuple, const Frame& frame) const {
+    return frame.fits[strategy_of(tuple, frame).draft.speculates() ? 1 : 0];
+  }
   // A tuple of a cell by tokens a microsecond.
   struct Ranked {
     double rate = 0.0;
-    double half_width = 0.0;   // of its interval on the same texts, in log
-    double whole_width = 0.0;  // half of its interval, in log
+    double half_width = 0.0;  // of its interval on the same texts, in log
+    double most_ms = 0.0;     // between a request's tokens: its interval's upper end
+    bool is_priced = false;   // as a plan prices it; else by the parts of its step
     const Tuple* tuple = nullptr;
   };
+  const Strategy& strategy_of(const Tuple& tuple, const Frame& frame) const {
+    return all_.of(frame.bucket)[static_cast<std::size_t>(tuple.candidate)];
+  }
   Ranked measured_rank(const Tuple& tuple, const Frame& frame) const;
   bool is_wholly_priced() const;
   StrategySpace::BatchFactors batch_factors(const Strategy& strategy, std::int64_t context,
-                                            std::int64_t requests) const;
+                                            double overlap, std::int64_t requests) const;
   double composed_us(const Tuple& tuple, const Frame& frame, std::size_t sample) const;
   Ranked composed_rank(const Tuple& tuple, const Frame& frame) const;
   Times composed_times(const Tuple& tuple, const Frame& frame) const;
@@ -111,10 +122,12 @@ class Replanner {
     return (frame.corrected && measured_[candidate]) ||
            (tuple.factors >= 0 && !all_.of(frame.bucket)[candidate].draft.speculates());
   }
-  // Of those that may rank, tokens a microsecond; in the order of the cell.
-  std::vector<std::pair<double, const Tuple*>> rates_of(const Cell& cell, const Frame& frame) const;
-  bool keeps_bound(const Ranked& ranked, const Frame& frame) const;
-  // Marks those of the allowed that may rank first, by their places among the candidates.
+  // Of those that may run and rank, without widths where they are not timed; in the cell's order.
+  std::vector<Ranked> rates_of(const Cell& cell, const Frame& frame) const;
+  bool is_out(const Ranked& ranked, const std::vector<RankedTuple>& listed,
+              const Frame& frame) const;
+  // Marks those of the allowed that rank first, by their places among the candidates, and those
+  // that a plan's sentences are of: one that does not fit, and of no tuple within a bound the best.
   void mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const;
   std::vector<AcceptedTokens> accepted_in(std::size_t bucket,
                                           const AcceptanceModel& acceptance) const;

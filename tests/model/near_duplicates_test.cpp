@@ -84,11 +84,6 @@ TEST_CASE("the best of a family stays, and the next family follows") {
   CHECK(distinct_places(best_first, 12) == Places{0, 2});
   CHECK(distinct_places(best_first, 1) == Places{0});
   CHECK(distinct_places({}, 12).empty());
-  CHECK(possible_places(best_first, 12, 0.001).places == Places{0, 2});
-  CHECK(!possible_places(best_first, 12, 0.001).is_full);
-  CHECK(possible_places(best_first, 2, 0.001).is_full);
-  // Where the second may be the first, the third may be out and the fourth in.
-  CHECK(possible_places(best_first, 12, 0.015).places == Places{0, 1, 2, 3});
 }
 
 TEST_CASE("no two ranks of a cell are near duplicates, and what is left out has a better like it") {

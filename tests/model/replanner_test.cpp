@@ -7,6 +7,7 @@
 #include "model/cost/batch_fit.h"
 #include "model/launches/step_shape.h"
 #include "model/plan/concurrency.h"
+#include "model/plan/memory_need.h"
 #include "model/words/error.h"
 #include "tests/support/planned.h"
 
@@ -48,7 +49,10 @@ void check_same(const PlanTable& a, const PlanTable& b) {
   CHECK(a.runnable == b.runnable);
   CHECK(a.enumerated == b.enumerated);
   CHECK(a.excluded.size() == b.excluded.size());
-  CHECK(a.unavailable.size() == b.unavailable.size());
+  REQUIRE(a.unavailable.size() == b.unavailable.size());
+  for (std::size_t i = 0; i < a.unavailable.size(); ++i) {
+    CHECK(a.unavailable[i].reason == b.unavailable[i].reason);
+  }
   CHECK(a.provenance_note == b.provenance_note);
 }
 
@@ -297,6 +301,86 @@ TEST_CASE("steps of many requests are replanned by what was measured of them") {
   const HardwareSpec faster = with_bandwidth(9.0);
   const PlanTable there = Replanner(fit, target(), options).plan_on(faster);
   check_same(there.batched[1], plan(fit, faster, target(), options).batched[1]);
+}
+
+// What a group's queries share is on an axis of what batches showed, and differs by the order.
+TEST_CASE("steps of many requests are replanned by what groups share in either order") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  fit.batch = batches_by_hand();
+  for (AcceptanceModel::Positional& range : fit.acceptance.positional) {
+    range.orders[static_cast<std::size_t>(Traversal::kBfs)] = {.measured = true, .overlap = 0.9};
+    range.orders[static_cast<std::size_t>(Traversal::kDfs)] = {.measured = true, .overlap = 0.3};
+  }
+  StepShape shared = asked_step(Strategy::parse("nsa/d4k4n16/bfs/c8e/F*"), target(),
+                                usual_draft(target()), 8192, 2);
+  shared.requests = 16;
+  shared.group_overlap = 0.9;
+  const Regime regime = batch_regime(shared);
+  fit.batch.time.families = {
+      {.family = regime.family, .length = 0.5, .anchors = {regime.at}, .weights = {-0.4}}};
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  options.classes = {PrecisionClass::kStrict, PrecisionClass::kApproxOnly};
+  options.concurrency = {1, 16};
+  const HardwareSpec& machine = hardware_by_key("h200-sxm");
+  const PlanTable all = plan(fit, machine, target(), options);
+  const PlanTable best = Replanner(fit, target(), options).plan_on(machine);
+  check_same(best.batched[0], all.batched[0]);
+}
+
+TEST_CASE("what does not fit into memory is left out of a plan that is made again, too") {
+  const FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  options.classes = {PrecisionClass::kStrict, PrecisionClass::kReuseOnly};
+  options.concurrency = {1, 16};
+  options.baseline = "nsa/ar";  // so that no drafting tuple is in every cell
+  // Memory for 16 requests that do not draft and no more.
+  HardwareSpec machine = hardware_by_key("h200-sxm");
+  double& mebibytes =
+      machine.fields[static_cast<std::size_t>(HardwareField::kMemoryMib)].value;
+  const MemoryNeed plain = memory_need({}, target(), usual_draft(target()), nullptr, 8192,
+                                       bytes_of(fit.dtype), machine);
+  mebibytes *= (plain.weights + 16.5 * plain.request) / plain.usable;
+  const PlanTable all = plan(fit, machine, target(), options);
+  REQUIRE(all.batched.size() == 1);
+  const std::vector<const PlanEntry*> reuse =
+      entries_of(all.batched[0], 0, PrecisionClass::kReuseOnly);
+  REQUIRE(reuse.size() > 1);
+  CHECK(std::none_of(reuse.begin(), reuse.end(), [](const PlanEntry* entry) {
+    return entry->evaluation.strategy.draft.speculates();
+  }));
+  REQUIRE(!all.batched[0].unavailable.empty());
+  const Replanner replanner(fit, target(), options);
+  const PlanTable best = replanner.plan_on(machine);
+  check_same(best, all);
+  check_same(best.batched[0], all.batched[0]);
+  // And those that lead with so many requests are among what a map looks at.
+  const std::vector<HardwareSpec> machines = {machine};
+  const std::vector<Strategy> leading =
+      replanner.leading_on(machines, fit.acceptance, usual_draft(target()), {}, 0, 16);
+  for (const PlanEntry* entry : reuse) {
+    CHECK(std::find(leading.begin(), leading.end(), entry->evaluation.strategy) != leading.end());
+  }
+}
+
+TEST_CASE("of a bound that nothing keeps a plan that is made again names the same nearest tuple") {
+  const FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  options.concurrency = {1, 16};
+  options.aims.itl_ms = 1e-3;
+  const HardwareSpec machine = with_bandwidth(2.0);
+  const PlanTable all = plan(fit, machine, target(), options);
+  const PlanTable best = Replanner(fit, target(), options).plan_on(machine);
+  CHECK(all.entries.empty());
+  REQUIRE(all.unavailable.size() == options.classes.size());
+  check_same(best, all);
+  check_same(best.batched[0], all.batched[0]);
+  CHECK(kept_by_none_text(best) ==
+        "no tuple keeps 0.001 ms between tokens, in no range of contexts and number of requests");
+  options.aims.itl_ms = 1e3;
+  CHECK(kept_by_none_text(Replanner(fit, target(), options).plan_on(machine)).empty());
 }
 
 TEST_CASE("bounds on a first token are replanned as a whole plan has them") {
