@@ -96,7 +96,9 @@ ResidualField learn_own_steps(const std::vector<OwnStep>& steps, FittedModel& fi
 std::int64_t use_own_steps(const LlmShape& target, const DraftShape& draft, FittedModel& fit) {
   std::vector<MeasuredStep*> own;
   std::vector<OwnStep> steps;
+  const double planned = fit.temperature;
   for (MeasuredStep& m : fit.steps) {
+    fit.temperature = m.temperature;  // it drew its tokens as it did, whatever is planned for
     // Steps of the other form launch other kernels: what is missed of them says nothing here.
     if (m.strategy.attention == AttentionMethod::kNsa && same_models(m, target, draft) &&
         m.strategy.form == fit.priced_form()) {
@@ -107,6 +109,7 @@ std::int64_t use_own_steps(const LlmShape& target, const DraftShape& draft, Fitt
                        m.context_len});
     }
   }
+  fit.temperature = planned;
   if (steps.empty()) {
     return 0;
   }

@@ -88,6 +88,26 @@ TEST_CASE("steps of another draft, and a geometry without steps, leave the fit a
   CHECK(use_own_steps(target, draft, fit) == 2);  // plain ones have no draft
 }
 
+// A plan for sampled texts is the same whether the fit was told their temperature before or after.
+TEST_CASE("a timed step says what it says at its own temperature, whatever is planned for") {
+  FittedModel before = fit_of_two();
+  for (std::size_t i = 0; i < before.steps.size(); i += 3) {
+    before.steps[i].temperature = 0.6;
+  }
+  FittedModel greedy = before, sampled = before;
+  sampled.temperature = 0.6;
+  CHECK(use("nsa-1b", greedy) == use("nsa-1b", sampled));
+  CHECK(sampled.temperature == 0.6);
+  greedy.temperature = 0.6;
+  for (const char* strategy : {"nsa/ar", kUnseen}) {
+    CHECK(predicted_us(greedy, "nsa-1b", strategy, 3000) ==
+          predicted_us(sampled, "nsa-1b", strategy, 3000));
+  }
+  for (std::size_t i = 0; i < greedy.steps.size(); ++i) {
+    CHECK(greedy.steps[i].predicted_us == sampled.steps[i].predicted_us);
+  }
+}
+
 TEST_CASE("steps of the vanilla form teach nothing of the fused one's") {
   const FittedModel fused = fit_of_two();
   FittedModel both = fused;
