@@ -126,10 +126,36 @@ TEST_CASE("requests of a batch have the texts that they have alone") {
     CHECK(request.at("ttft_ms") > 0.0);
     CHECK(request.at("tokens_per_s") > 0.0);
   }
+  // What all requests waited between tokens is made of what each did.
+  const json& of_all = together.at("itl_ms");
+  double least = 1e9, most = 0.0;
+  for (const json& request : together.at("requests")) {
+    const json& own = request.at("itl_ms");
+    CHECK(own.at("p50") > 0.0);
+    CHECK(own.at("p50") <= own.at("p99"));
+    least = std::min(least, own.at("p50").get<double>());
+    most = std::max(most, own.at("p99").get<double>());
+  }
+  CHECK(least <= of_all.at("p50"));
+  CHECK(of_all.at("p99") == most);  // of fewer than 100 in all
   const json sampled = scene.answer(prompts, "--concurrency 9 --temperature 0.8 --compare-ar");
   for (const json& request : sampled.at("requests")) {
     CHECK(request.at("identical_to_ar") == true);
   }
+}
+
+TEST_CASE("an id of any letters is one line of the report") {
+  const Scene scene;
+  const std::string prompts =
+      scene.file("odd.jsonl", json{{"prompt", "a"}, {"id", "two\nlines \x1b[31m"}}.dump() + "\n");
+  const CommandResult said = run_versieve(scene.generate(prompts));
+  CHECK(said.code == 0);
+  CHECK(said.out.rfind("== two lines ", 0) == 0);
+  CHECK(said.out.find('\x1b') == std::string::npos);
+  CHECK(scene.answer(prompts, "").at("requests")[0].at("id") == "two\nlines \x1b[31m");
+  const std::string one =
+      scene.file("one.jsonl", json{{"tokens", {5}}, {"max_new_tokens", 1}}.dump());
+  CHECK(scene.answer(one, "").at("requests")[0].at("itl_ms").at("p50").is_null());
 }
 
 TEST_CASE("a folder's files are prompts, in the order of their names") {
@@ -371,7 +397,8 @@ TEST_CASE("what is no request is said with its file and line") {
   check_refused(broken("{\"tokens\": []}"), 3, "is a list of token ids");
   check_refused(broken("{\"tokens\": [1, -1]}"), 3, "is no token id");
   check_refused(broken("{\"prompt\": \"\"}"), 3, "no tokens");
-  check_refused(broken("{\"prompt\": \"b\", \"id\": \"1\"}"), 3, "two requests have the id '1'");
+  check_refused(broken("{\"prompt\": \"b\", \"id\": \"1\"}"), 3,
+                "line 2: two requests have the id '1', this one and that of line 1");
   check_refused(broken("{\"prompt\": \"b\", \"id\": 1.5}"), 3, "a text or a whole number");
   check_refused(broken("{\"prompt\": \"b\", \"max_new_tokens\": 0}"), 3, "from 1 to 2147483647");
   check_refused(broken("{\"prompt\": \"b\", \"seed\": -1}"), 3, "from 0 to 18446744073709551615");

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 
 #include "engine/io/folder_files.h"
 #include "engine/io/input_file.h"
@@ -116,6 +116,7 @@ std::vector<BatchPrompt> read_lines(const std::filesystem::path& path, const Tok
                                     std::int64_t vocab) {
   const std::string text = read_text_file(path, kMostBytes);
   std::vector<BatchPrompt> prompts;
+  std::map<std::string, std::int64_t> line_of;  // [id]
   std::int64_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -123,9 +124,13 @@ std::vector<BatchPrompt> read_lines(const std::filesystem::path& path, const Tok
     begin = end + 1;
     ++number;
     if (line.find_first_not_of(" \t\r") != std::string::npos) {
-      prompts.push_back(prompt_of_line(line, std::to_string(number),
-                                       path.string() + ", line " + std::to_string(number),
-                                       tokenizer, vocab));
+      const std::string source = path.string() + ", line " + std::to_string(number);
+      prompts.push_back(prompt_of_line(line, std::to_string(number), source, tokenizer, vocab));
+      const auto [known, is_new] = line_of.try_emplace(prompts.back().id, number);
+      if (!is_new) {
+        refuse(source, "two requests have the id '" + one_line(known->first) +
+                           "', this one and that of line " + std::to_string(known->second));
+      }
     }
   }
   return prompts;
@@ -160,12 +165,6 @@ std::vector<BatchPrompt> read_batch_prompts(const std::filesystem::path& path,
   }
   if (!passed_over.empty()) {
     remarks.push_back(path.string() + ": " + passed_over + ": a prompt is a file of the folder");
-  }
-  std::set<std::string> ids;
-  for (const BatchPrompt& prompt : prompts) {
-    if (!ids.insert(prompt.id).second) {
-      refuse(path.string(), "two requests have the id '" + one_line(prompt.id) + "'");
-    }
   }
   return prompts;
 }

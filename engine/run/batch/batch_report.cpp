@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/io/formatted.h"
+#include "engine/io/utf8.h"
 #include "engine/run/batch/batch_request.h"
 
 namespace versieve::engine {
@@ -34,12 +35,19 @@ std::vector<double> first_token_times(const BatchReport& report) {
   return ms;
 }
 
+std::vector<double> token_gaps(const BatchRow& row) {
+  std::vector<double> ms;
+  for (const double gap : row.result.gaps) {
+    ms.push_back(1e3 * gap);
+  }
+  return ms;
+}
+
 std::vector<double> token_gaps(const BatchReport& report) {
   std::vector<double> ms;
   for (const BatchRow& row : report.rows) {
-    for (const double gap : row.result.gaps) {
-      ms.push_back(1e3 * gap);
-    }
+    const std::vector<double> own = token_gaps(row);
+    ms.insert(ms.end(), own.begin(), own.end());
   }
   return ms;
 }
@@ -125,7 +133,7 @@ std::string BatchReport::failure() const {
   }
   for (const BatchRow& row : rows) {
     if (!row.identical_to_ar.value_or(true)) {
-      return "request '" + row.prompt.id + "' left the text of plain decoding";
+      return "request '" + one_line(row.prompt.id) + "' left the text of plain decoding";
     }
   }
   return {};
@@ -145,6 +153,7 @@ json batch_row_json(const BatchRow& row, const TuplePlan* plan) {
               {"stopped", name_of(generation.stopped)},
               {"queued_ms", 1e3 * (row.result.joined - row.result.submitted)},
               {"ttft_ms", row.ttft_ms()},
+              {"itl_ms", percentiles(token_gaps(row))},
               {"tokens_per_s", row.tokens_per_second()}};
   if (plan != nullptr) {
     out["tuples"] = json::array();
@@ -226,7 +235,7 @@ json batch_report_json(const BatchReport& report) {
 std::string batch_report_text(const BatchReport& report) {
   std::string out;
   for (const BatchRow& row : report.rows) {
-    out += "== " + row.prompt.id + ": " +
+    out += "== " + one_line(row.prompt.id) + ": " +
            formatted("%zu tokens after %zu, first after %.1f ms, then %.1f tokens/s",
                      row.result.generation.tokens.size(), row.prompt.tokens.size(), row.ttft_ms(),
                      row.tokens_per_second());
