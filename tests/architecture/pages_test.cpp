@@ -220,7 +220,33 @@ std::vector<std::string> lost_anchors(const std::string& file, const std::string
   return lost;
 }
 
+// The nearest folder above that has a page; the root where none has.
+fs::path page_above(const Tree& tree, fs::path folder) {
+  do {
+    folder = folder.parent_path();
+  } while (!folder.empty() && tree.paths.count((folder / "README.md").generic_string()) == 0);
+  return folder;
+}
+
 }  // namespace
+
+TEST_CASE("a folder with a page is named by the page above it") {
+  const Tree tree = project();
+  std::size_t seen = 0;
+  for (const std::string& file : tree.paths) {
+    const fs::path folder = fs::path(file).parent_path();
+    if (fs::path(file).filename() != "README.md" || folder.empty()) {
+      continue;
+    }
+    const fs::path above = page_above(tree, folder);
+    const std::string page = text_of(fs::path(VERSIEVE_SOURCE_DIR) / above / "README.md");
+    const std::string name = folder.lexically_relative(above).generic_string();
+    CAPTURE(above.generic_string(), name);
+    CHECK(page.find(name) != std::string::npos);
+    ++seen;
+  }
+  CHECK(seen > 40);
+}
 
 TEST_CASE("a link to a section leads to a heading of that page") {
   const auto text_at = [](const std::string& page) {
