@@ -4,6 +4,7 @@
 #include <QBuffer>
 #include <QCommandLineParser>
 #include <QElapsedTimer>
+#include <QFileInfo>
 #include <QLocale>
 #include <QRegularExpression>
 #include <QTimer>
@@ -21,6 +22,7 @@
 #include "gui/display.h"
 #include "gui/models/jobs.h"
 #include "gui/models/preferences.h"
+#include "gui/models/session.h"
 #include "gui/pages/compare/compare_page.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
@@ -35,7 +37,9 @@ using versieve::Error;
 using versieve::ExitCode;
 using versieve::FittedModel;
 using versieve::gui::Preferences;
+using versieve::gui::Session;
 using versieve::gui::Window;
+using versieve::gui::kSessionSuffix;
 namespace theme = versieve::gui::theme;
 
 namespace {
@@ -73,15 +77,17 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
   using versieve::gui::SensitivityModel;
   if (page == QLatin1String("replay")) {
     const Replayer& replayer = window.replayPage().replayer();
-    QObject::connect(&replayer, &Replayer::changed, &window, [&replayer, later] {
-      if (!replayer.isBusy() && (replayer.replayed() || !replayer.sentence().isEmpty())) {
+    QObject::connect(&replayer, &Replayer::changed, &window, [&replayer, &planner, later] {
+      if (!planner.isBusy() && !replayer.isBusy() &&
+          (replayer.replayed() || !replayer.sentence().isEmpty())) {
         later();
       }
     });
   } else if (page == QLatin1String("sensitivity")) {
     const SensitivityModel& model = window.sensitivityPage().model();
-    QObject::connect(&model, &SensitivityModel::changed, &window, [&model, later] {
-      if (!model.isBusy() && (model.answer() || !model.sentence().isEmpty())) {
+    QObject::connect(&model, &SensitivityModel::changed, &window, [&model, &planner, later] {
+      if (!planner.isBusy() && !model.isBusy() &&
+          (model.answer() || !model.sentence().isEmpty())) {
         later();
       }
     });
@@ -264,9 +270,46 @@ QString first_page(const CommandLine& line) {
   return line.value(line.page);
 }
 
+// What is named goes before what a session keeps.
+void prefer_options(const CommandLine& line, Session& session) {
+  if (line.has(line.page) || !Window::pageNames().contains(session.page)) {
+    session.page = line.value(line.page);
+  }
+  if (line.has(line.filter)) {
+    session.values["points.filter"] = line.value(line.filter);
+  }
+  if (line.has(line.bandwidth)) {
+    for (const QString& id : session.values.keys()) {
+      if (id.startsWith(QLatin1String("planner.Memory bandwidth"))) {
+        session.values.remove(id);
+      }
+    }
+  }
+}
+
+// What is to be opened as a session, by its suffix. Throws Error for one that cannot be read where
+// a picture of it is wanted; a window says so itself.
+std::optional<Session> named_session(const CommandLine& line) {
+  const QStringList files = line.parser.positionalArguments();
+  if (files.isEmpty() || QFileInfo(files[0]).suffix() != QLatin1String(kSessionSuffix)) {
+    return std::nullopt;
+  }
+  try {
+    Session session = versieve::gui::read_session(files[0]);
+    prefer_options(line, session);
+    return session;
+  } catch (const Error&) {
+    if (line.has(line.screenshot)) {
+      throw;
+    }
+    return std::nullopt;
+  }
+}
+
 // Throws Error: a prior that cannot be read.
-void set_up(Window& window, const CommandLine& line, Preferences* preferences) {
-  window.showPage(first_page(line));
+void set_up(Window& window, const CommandLine& line, const std::optional<Session>& session,
+            Preferences* preferences) {
+  window.showPage(session ? session->page : first_page(line));
   if (preferences != nullptr) {
     window.keepIn(*preferences);
   }
@@ -289,6 +332,17 @@ void set_up(Window& window, const CommandLine& line, Preferences* preferences) {
   window.document().setFilter(line.value(line.filter));
 }
 
+// The file that is named, else what was left the last time.
+void open_files(Window& window, const CommandLine& line, const std::optional<Session>& session) {
+  if (session) {
+    window.openSession(*session);
+  } else if (!line.parser.positionalArguments().isEmpty()) {
+    window.openPath(line.parser.positionalArguments().first());
+  } else if (!line.has(line.screenshot) && !line.has(line.filter) && !line.has(line.page)) {
+    window.openLastSession();
+  }
+}
+
 int run(QApplication& application, const CommandLine& line) {
   std::optional<Preferences> preferences;
   if (!line.has(line.screenshot)) {
@@ -297,11 +351,12 @@ int run(QApplication& application, const CommandLine& line) {
   Preferences* const kept = preferences ? &*preferences : nullptr;
   color(application, line, kept);
   new versieve::gui::FocusRing(&application);
+  const std::optional<Session> session = named_session(line);
   Window window;
-  set_up(window, line, kept);
+  set_up(window, line, session, kept);
   const QString picture = line.value(line.screenshot);
   if (line.has(line.screenshot)) {
-    prepare_screenshot(window, line.value(line.page), picture);
+    prepare_screenshot(window, session ? session->page : line.value(line.page), picture);
     // A picture of a database that was not opened is none.
     QObject::connect(&window.document(), &versieve::gui::Document::failed, &window,
                      [](const QString&, const QString& sentence) {
@@ -309,11 +364,10 @@ int run(QApplication& application, const CommandLine& line) {
                      });
   }
   window.show();
-  if (!line.parser.positionalArguments().isEmpty()) {
-    window.openPath(line.parser.positionalArguments().first());
-  } else if (!line.has(line.screenshot) && !line.has(line.filter) && !line.has(line.page)) {
-    window.openLastSession();
-  } else if (line.has(line.screenshot)) {
+  open_files(window, line, session);
+  const bool opens = session ? !session->database.isEmpty()
+                             : !line.parser.positionalArguments().isEmpty();
+  if (line.has(line.screenshot) && !opens) {
     QTimer::singleShot(kSettleMs, &window, [&] { take_screenshot(window, picture); });
   }
   return QApplication::exec();

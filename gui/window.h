@@ -69,6 +69,7 @@ class Window : public QMainWindow {
   // Throws Error.
   void saveSession(const QString& path);
   void openSession(const QString& path);
+  void openSession(Session session);
   History& history() { return history_; }
 
  protected:

@@ -182,7 +182,11 @@ void Window::openPath(const QString& path) {
 }
 
 void Window::openSession(const QString& path) {
-  awaited_ = read_session(path);
+  openSession(read_session(path));
+}
+
+void Window::openSession(Session session) {
+  awaited_ = std::move(session);
   is_awaited_ = true;
   if (awaited_.database.isEmpty()) {
     take_session();

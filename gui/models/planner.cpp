@@ -9,6 +9,7 @@
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
 #include "gui/models/numbers.h"
+#include "model/plan/concurrency.h"
 #include "model/words/error.h"
 
 namespace versieve::gui {
@@ -166,8 +167,11 @@ QString Planner::exportTo(const QString& path) const {
   }
   try {
     const std::string format = format_of(path);
-    engine::write_file_atomically(path.toStdString(),
-                                  exported(of_classes(plan_->chosen, exportedClasses()), format));
+    const PlanTable table = of_classes(plan_->chosen, exportedClasses());
+    if (const std::string none = kept_by_none_text(table); !none.empty()) {
+      return QString::fromStdString(none);
+    }
+    engine::write_file_atomically(path.toStdString(), exported(table, format));
   } catch (const Error& error) {
     return QString::fromUtf8(error.what());
   }

@@ -14,6 +14,7 @@
 #include <QSpinBox>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "engine/measure/sweep/sweep.h"
 #include "gui/models/numbers.h"
@@ -97,8 +98,7 @@ ScopeKnobs::ScopeKnobs(QWidget* parent)
   temperature_->setKeyboardTracking(false);
   connect(temperature_, &QDoubleSpinBox::valueChanged, this, &ScopeKnobs::take);
   concurrency_->setPlaceholderText("1");
-  concurrency_->setMaximumWidth(concurrency_->fontMetrics().averageCharWidth() *
-                                (kSettingChars + 2));
+  fit_concurrency();
   connect(objective_, &ObjectiveKnobs::turned, this, &ScopeKnobs::take);
   connect(objective_, &ObjectiveKnobs::refused, this, &ScopeKnobs::refused);
   longer_->setObjectName("scopeLonger");
@@ -181,6 +181,7 @@ void ScopeKnobs::take() {
     engine::planned_systems(scope.systems);
     scope.concurrency = concurrency_text(concurrency_->text().remove(' '));
     concurrency_->setText(QString::fromStdString(scope.concurrency));
+    fit_concurrency();
   } catch (const Error& error) {
     Q_EMIT refused(QString::fromUtf8(error.what()));
     write();
@@ -226,11 +227,24 @@ void ScopeKnobs::write() {
   for (const auto& [line, text] : lines) {
     if (line->text() != text) {
       line->setText(text);
+      line->setCursorPosition(0);  // of a long text the beginning is seen
     }
   }
+  fit_concurrency();
   requests_->setValue(static_cast<int>(scope.requests.value_or(kUsualRequests)));
   temperature_->setValue(scope.temperature);
   objective_->showScope(scope);
+}
+
+// As wide as its numbers need, since one that is hidden is planned for as well.
+void ScopeKnobs::fit_concurrency() {
+  const QFontMetrics metrics = concurrency_->fontMetrics();
+  const int letter = metrics.averageCharWidth();
+  const int needed = metrics.horizontalAdvance(concurrency_->text()) + 2 * letter;
+  concurrency_->setMaximumWidth(
+      std::clamp(needed, (kSettingChars + 2) * letter, (kLineChars + 4) * letter));
+  concurrency_->setMinimumWidth(
+      std::max(kSettingChars * letter, std::min(needed, concurrency_->maximumWidth())));
 }
 
 // The usual ones, then each twice as long as the one before.

@@ -55,6 +55,7 @@ class ScopeKnobs : public QWidget {
   void take();
   void add_file();
   void write();  // what is shown into the fields
+  void fit_concurrency();
 
   QLineEdit* buckets_;
   QToolButton* longer_;

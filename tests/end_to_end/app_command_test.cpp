@@ -73,6 +73,44 @@ TEST_CASE("a picture of a file that is no database is refused, and none is writt
   }
 }
 
+TEST_CASE("a picture of a session is of its page, or of the page that is asked for") {
+  const TempFolder folder;
+  const auto session = [&](const std::string& name, const std::string& database,
+                           const std::string& page, const std::string& values) {
+    const std::string file = (folder / name).string();
+    std::ofstream(file) << R"({"format":"versieve-session","version":1,"database":")" << database
+                        << R"(","page":")" << page << R"(","values":{)" << values << "}}";
+    return file;
+  };
+  const auto drawn = [&](const std::string& file, const std::string& options) {
+    const std::string png = (folder / "page.png").string();
+    fs::remove(png);
+    const CommandResult result =
+        run_line("timeout 300 " + kApp + options + " --size 1280x860 --screenshot " + png + " " +
+                 file);
+    CAPTURE(file, result.err);
+    REQUIRE(result.code == 0);
+    return text_of_file(png);
+  };
+  const std::string points = session("points.vsession", kDatabase, "points", "");
+  CHECK(drawn(points, "") == drawn(kDatabase, "--page points"));
+  CHECK(drawn(points, "--page runs") == drawn(kDatabase, "--page runs"));
+  const std::string planner = session("planner.vsession", kDatabase, "planner", "");
+  CHECK(drawn(planner, "") == drawn(kDatabase, "--page planner"));
+  CHECK(drawn(planner, "--page points --filter 'L>=16K'") ==
+        drawn(kDatabase, "--page points --filter 'L>=16K'"));
+  // A page that there is not is that of a window without one; no database is waited for.
+  CHECK(drawn(session("other.vsession", kDatabase, "nosuch", ""), "") == drawn(points, ""));
+  CHECK(drawn(session("none.vsession", "", "compare", ""), "") != drawn(points, ""));
+  const std::string broken = (folder / "broken.vsession").string();
+  std::ofstream(broken) << "{";
+  const CommandResult result = run_line("timeout 60 " + kApp + "--screenshot " +
+                                        (folder / "no.png").string() + " " + broken);
+  CHECK(result.code == 3);
+  CHECK(is_one_sentence(result.err));
+  CHECK(!fs::exists(folder / "no.png"));
+}
+
 TEST_CASE("options of the app that it cannot take are a usage error") {
   const std::string offscreen = "QT_QPA_PLATFORM=offscreen ";
   for (const std::string options : {"--nonsense", "--bandwidth 2,5", "--bandwidth 11", "--page no",

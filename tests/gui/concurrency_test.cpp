@@ -279,6 +279,70 @@ class ConcurrencyTest : public QObject {
     QVERIFY2(bytes_of(exported) == bytes_of(commanded), qPrintable(line));
     page().more().setChecked(false);
   }
+
+  // An answer and no table, in the app as by the command.
+  void aBoundThatNothingKeepsIsExportedByNeither() {
+    PlanScope scope = planner().scope();
+    scope.itl_ms = 0.001;
+    page().planner().setScope(scope);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.aims.itl_ms == 0.001, kWaitMs);
+    QVERIFY(planner().plan()->chosen.entries.empty());
+    const QString exported = folder_.filePath("none.json");
+    const QString commanded = folder_.filePath("none-command.json");
+    const QString why = planner().exportTo(exported);
+    QVERIFY2(why.startsWith("no tuple keeps 0.001 ms between tokens"), qPrintable(why));
+    QCOMPARE(run_command(planner().commandLine(commanded)).trimmed(), "versieve: " + why);
+    QVERIFY(!QFile::exists(exported) && !QFile::exists(commanded));
+  }
+
+  // More requests than drafts have memory for: plain decoding with reused layers is left of them.
+  void whatDoesNotFitIsLeftOutAsTheCommandDoes() {
+    window_->findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(has_levels(1), kWaitMs);
+    page().planner().setScope({.buckets = "0-8192", .concurrency = "256"});
+    QTRY_VERIFY_WITH_TIMEOUT(has_levels(2), kWaitMs);
+    const PlanPtr held = planner().plan();
+    const std::vector<const PlanEntry*> reuse =
+        entries_of(held->chosen.batched[0], 0, {PrecisionClass::kReuseOnly});
+    QVERIFY(reuse.size() > 1 && !reuse.front()->evaluation.strategy.draft.speculates());
+    const QString exported = folder_.filePath("full.json");
+    const QString commanded = folder_.filePath("full-command.json");
+    QCOMPARE(planner().exportTo(exported), QString());
+    QCOMPARE(run_command(planner().commandLine(commanded)), QString());
+    QVERIFY(bytes_of(exported) == bytes_of(commanded));
+  }
+
+  // Two of seven requests of that geometry lie within a thousandth, and what is like the one that
+  // is not listed is listed.
+  void closeRivalsAreListedAsTheCommandDoes() {
+    Planner& turned = page().planner();
+    turned.setModel("demo");
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->chosen.model == "demo", kWaitMs);
+    for (int i = 1; i < kPrecisionClassCount; ++i) {
+      turned.setShown(static_cast<PrecisionClass>(i), false);
+    }
+    turned.setScope({.buckets = "0-8192", .concurrency = "1,7"});
+    QTRY_VERIFY_WITH_TIMEOUT(has_levels(2), kWaitMs);
+    turned.setBandwidth(2.0);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && planner().plan()->isTurned(), kWaitMs);
+    const QString exported = folder_.filePath("rivals.json");
+    const QString commanded = folder_.filePath("rivals-command.json");
+    QCOMPARE(planner().exportTo(exported), QString());
+    QCOMPARE(run_command(planner().commandLine(commanded)), QString());
+    QVERIFY(bytes_of(exported) == bytes_of(commanded));
+  }
+
+  // All numbers are seen that are planned for.
+  void theFieldIsAsWideAsItsNumbers() {
+    QLineEdit& field = page().scope().concurrency();
+    const int usual = field.width();
+    page().planner().setScope({.buckets = "4096-8192", .concurrency = "1,2,4,8,16,32,64,128"});
+    QTRY_VERIFY_WITH_TIMEOUT(has_levels(8), kWaitMs);
+    QCOMPARE(field.text(), QString("1,2,4,8,16,32,64,128"));
+    QTRY_VERIFY_WITH_TIMEOUT(field.width() > usual, kWaitMs);
+    QVERIFY(field.width() > field.fontMetrics().horizontalAdvance(field.text()));
+    QCOMPARE(field.cursorPosition(), 0);
+  }
 };
 
 VERSIEVE_GUI_TEST(ConcurrencyTest)
