@@ -279,11 +279,9 @@ void prefer_options(const CommandLine& line, Session& session) {
     session.values["points.filter"] = line.value(line.filter);
   }
   if (line.has(line.bandwidth)) {
-    for (const QString& id : session.values.keys()) {
-      if (id.startsWith(QLatin1String("planner.Memory bandwidth"))) {
-        session.values.remove(id);
-      }
-    }
+    // After the machine, which resets it.
+    session.values["planner.Memory bandwidth in TB/s"] =
+        QLocale::c().toDouble(line.value(line.bandwidth));
   }
 }
 
@@ -316,7 +314,7 @@ void set_up(Window& window, const CommandLine& line, const std::optional<Session
   if (preferences == nullptr || line.has(line.size)) {
     window.resize(asked_size(line));
   }
-  if (line.has(line.bandwidth)) {
+  if (line.has(line.bandwidth) && !session) {
     window.plannerPage().setBandwidth(QLocale::c().toDouble(line.value(line.bandwidth)));
   }
   if (line.has(line.prior)) {

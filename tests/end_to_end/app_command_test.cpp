@@ -99,6 +99,12 @@ TEST_CASE("a picture of a session is of its page, or of the page that is asked f
   CHECK(drawn(planner, "") == drawn(kDatabase, "--page planner"));
   CHECK(drawn(planner, "--page points --filter 'L>=16K'") ==
         drawn(kDatabase, "--page points --filter 'L>=16K'"));
+  const std::string machine = R"("planner.Machine":"NVIDIA H200")";
+  const std::string slower = R"(,"planner.Memory bandwidth in TB/s":2.0)";
+  const std::string both = session("both.vsession", kDatabase, "planner", machine + slower);
+  CHECK(drawn(session("machine.vsession", kDatabase, "planner", machine), "--bandwidth 2") ==
+        drawn(both, ""));
+  CHECK(drawn(both, "--bandwidth 3") != drawn(both, ""));
   // A page that there is not is that of a window without one; no database is waited for.
   CHECK(drawn(session("other.vsession", kDatabase, "nosuch", ""), "") == drawn(points, ""));
   CHECK(drawn(session("none.vsession", "", "compare", ""), "") != drawn(points, ""));

@@ -179,7 +179,7 @@ std::optional<double> token_time(const JsonRow& row, const char* record) {
 }
 
 std::optional<std::int64_t> BenchmarkLoad::requests() const {
-  constexpr double kFull = 0.5;         // a run's beginning and end have fewer
+  constexpr double kFull = 0.5;          // a run's beginning and end have fewer
   constexpr double kMost = 1'048'576.0;  // no server runs as many
   if (limit && !at_rate && (!mean || *mean >= kFull * static_cast<double>(*limit))) {
     return limit;

@@ -106,6 +106,10 @@ void for_each_marked_line(std::string_view text, const std::string& file,
 }
 
 std::string writer_of(std::string_view line, std::string_view mark) {
+  // Of a name that begins with a digit; T and Z stand in clocks.
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Y' && c != 'T');
+  };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   line = line.substr(0, line.find(mark));
   std::string out;
@@ -114,7 +118,8 @@ std::string writer_of(std::string_view line, std::string_view mark) {
     const std::string_view word = line.substr(0, end);
     line.remove_prefix(std::min(end + 1, line.size()));
     const std::string_view bare = word.substr(word.starts_with('[') ? 1 : 0);
-    if (!bare.empty() && !is_digit(bare[0]) && word.find(':') == word.npos) {
+    const bool is_name = std::any_of(bare.begin(), bare.end(), is_letter);
+    if (!bare.empty() && (!is_digit(bare[0]) || is_name) && word.find(':') == word.npos) {
       out += (out.empty() ? "" : " ") + std::string(word);
     }
   }

@@ -260,6 +260,13 @@ struct ChainLines {
   std::vector<double> step_ns;
 };
 
+// Before "Engine 000: Avg": the word may stand in the name of a process, too.
+std::string engine_writer(const std::string& line) {
+  const std::size_t avg = line.find(": Avg ");
+  const std::size_t at = avg == line.npos ? avg : line.rfind(kEngine, avg);
+  return writer_of(std::string_view(line).substr(0, at), "\n");
+}
+
 class ServerLog {
  public:
   explicit ServerLog(const ImportText& input) : input_(input) {}
@@ -270,7 +277,7 @@ class ServerLog {
     } else if (line.find(kOld) != std::string::npos) {
       old_ = {place, line};
     } else if (value_after(line, kRunning) && value_after(line, kThroughput)) {
-      take_engine(engines_.read(place, line), writer_of(line, kEngine));
+      take_engine(engines_.read(place, line), engine_writer(line));
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "engine/io/available_memory.h"
 #include "engine/io/formatted.h"
@@ -130,16 +131,23 @@ MemoryPlan plan_memory(kernels::Ops<T>& ops, bool on_gpu, const LlmShape& shape,
            ? 0
            : KvPool<T>::sequence_bytes(*draft_model, most) +
                  chain_choice_bytes<T>(shape, *draft_model, requests, options.layer_map));
+  SessionOptions at_once = options;
+  at_once.concurrency = std::min<std::int64_t>(options.concurrency, std::ssize(needed));
   for (const LlmShape* const of : {&shape, draft_model}) {
-    if (of != nullptr && may_pad(ops, *of, options)) {
+    if (of != nullptr && may_pad(ops, *of, at_once)) {
       plan.idle_bytes += KvPool<T>::idle_bytes(*of, of == &shape ? draft : nullptr, most);
     }
   }
-  const std::int64_t all =
+  std::int64_t all =
       (given ? *given : free_bytes(ops, on_gpu) / 10 * 9 - plan.step_bytes) - plan.idle_bytes;
-  plan.concurrency =
-      std::clamp<std::int64_t>((all - most * plan.page_bytes) / plan.sequence_bytes, 1,
-                               std::min<std::int64_t>(options.concurrency, std::ssize(needed)));
+  const auto fitting = [&](std::int64_t limit) {
+    return std::clamp<std::int64_t>((all - most * plan.page_bytes) / plan.sequence_bytes, 1, limit);
+  };
+  plan.concurrency = fitting(at_once.concurrency);
+  if (plan.idle_bytes > 0 && plan.concurrency <= kLeastClasses) {  // a session of so few has none
+    all += std::exchange(plan.idle_bytes, 0);
+    plan.concurrency = fitting(kLeastClasses);
+  }
   const std::int64_t room = all - plan.concurrency * plan.sequence_bytes;
   if (most * plan.page_bytes > room) {
     throw Error(ExitCode::kAnswerNo, "a request that may come to hold " +

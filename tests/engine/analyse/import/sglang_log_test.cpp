@@ -78,6 +78,9 @@ TEST_CASE("lines after a rest, a start or another load of the server give no tim
   const std::string first = of_pod("a", decode(1, "2.00"));
   const std::string second = of_pod("b", decode(8, "2.00"));
   CHECK(times(kArguments + first + second + first + second) == std::vector<double>{20.0, 160.0});
+  const std::string third = "1sg | " + decode(1, "2.00");
+  const std::string fourth = "2sg | " + decode(8, "2.00");
+  CHECK(times(kArguments + third + fourth + third + fourth) == std::vector<double>{20.0, 160.0});
   const ImportedPoints read = read_sglang_log(
       {.file = "f", .text = kArguments + two + prefill(0) + two, .context_len = 4096});
   CHECK(std::count_if(read.remarks.begin(), read.remarks.end(), [](const std::string& remark) {

@@ -153,9 +153,12 @@ TEST_CASE("engines side by side have each their own load, and an aggregate is sh
 }
 
 TEST_CASE("two servers whose lines lie in one log have each their own load") {
-  const auto of = [](const std::string& pod, std::string lines) {
+  // Names that begin with a digit, and of a process that is called as its lines are.
+  const auto [before, after] = GENERATE(std::pair("[pod/", "] 2026-01-02T10:00:10Z "),
+                                        std::pair("1", "_server-1 | (EngineCore_DP0 pid=5) "));
+  const auto of = [&](const std::string& pod, std::string lines) {
     for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {
-      lines.insert(at, "[pod/" + pod + "] 2026-01-02T10:00:10Z ");
+      lines.insert(at, before + pod + after);
       at = lines.find(kHead, at);
     }
     return lines;

@@ -26,7 +26,7 @@ TEST_CASE("a class adds at most a third and fewer than 64 nodes, and is its own"
   };
   CHECK(classes(1, 128) == std::vector<std::int64_t>{1,  2,  3,  4,  6,  8,  12, 16,  20,  24,
                                                      28, 32, 40, 48, 56, 64, 80, 96, 112, 128});
-  // At 16 nodes multiples of four, at 64 and more every number.
+  // At 16 nodes multiples of four, above 32 every number.
   CHECK(classes(16, 24) == std::vector<std::int64_t>{1, 2, 3, 4, 6, 8, 12, 16, 20, 24});
   CHECK(classes(16, 48).size() == 10 + 6);
   CHECK(classes(64, 100).size() == 100);
@@ -356,6 +356,26 @@ TEST_CASE("idle requests' page is counted before pages are taken") {
   CHECK(plan(Padding::kAlways, just).pages < never.pages);
   CHECK(plan(Padding::kAlways, just + plan(Padding::kAlways, 1 << 30).idle_bytes).pages ==
         never.pages);
+  // Where so few run at once that each number is a class, whatever was asked for, there is none.
+  const std::int64_t each = never.pages / 6;
+  const std::int64_t idle = plan(Padding::kAlways, 1 << 30).idle_bytes;
+  const MemoryPlan four = plan(
+      Padding::kAlways, each * never.page_bytes + 4 * never.sequence_bytes + idle);
+  CHECK(four.idle_bytes == 0);
+  CHECK(four.concurrency == 4);
+  CHECK(four.pages > each);
+  const MemoryPlan five = plan(
+      Padding::kAlways, each * never.page_bytes + 5 * never.sequence_bytes + idle);
+  CHECK(five.idle_bytes == idle);
+  CHECK(five.concurrency == 5);
+  CHECK(five.pages == each);
+  const std::vector<BatchRequest> one(1, request);
+  options.concurrency = 8;
+  const MemoryPlan alone =
+      plan_memory<float>(*engine.ops, false, engine.target.shape(), &engine.draft.shape(), nullptr,
+                         one, options, each * never.page_bytes + never.sequence_bytes);
+  CHECK(alone.idle_bytes == 0);
+  CHECK(alone.pages == each);
 }
 
 // Nobody sees idle requests: what was counted is what was counted without them.
