@@ -19,9 +19,11 @@
 namespace versieve {
 namespace {
 
-// Of log throughput: what the model of steps by parts and a plan's own pricing may differ (0.003 at
-// most of the shipped H100's fit: steps of 64 requests on eight groups, at 8 TB/s).
-constexpr double kSlack = 5e-3;
+// Of log throughput: what the model of steps by parts and a plan's own pricing may differ. Of
+// several requests it is 0.003 at most by the shipped H100's fit (64 on eight groups, at 8 TB/s).
+constexpr double slack_of(std::int64_t requests) {
+  return requests == 1 ? 1e-3 : 5e-3;
+}
 constexpr double kUndecided = 1e-2;  // of the log of a time between tokens, its interval's too
 
 // A tuple as the rule of near duplicates looks at it, by tokens a microsecond.
@@ -198,7 +200,7 @@ std::vector<Replanner::Ranked> Replanner::rates_of(const Cell& cell, const Frame
       best = std::max(best, out.back().rate);
     }
   }
-  const double least = frame.near * best * (1.0 - kSlack);
+  const double least = frame.near * best * (1.0 - slack_of(frame.batch.requests));
   std::erase_if(out, [least](const Ranked& tuple) { return tuple.rate < least; });
   return out;
 }
@@ -215,9 +217,10 @@ bool Replanner::is_out(const Ranked& ranked, const std::vector<RankedTuple>& lis
   }
   const RankedTuple tuple =
       as_ranked(strategy_of(*ranked.tuple, frame), ranked.rate, ranked.half_width);
+  const double slack = ranked.is_priced ? 0.0 : slack_of(frame.batch.requests);
   return options_.distinct &&
          std::any_of(listed.begin(), listed.end(), [&](const RankedTuple& other) {
-           return are_near_duplicates(other, tuple, ranked.is_priced ? 0.0 : kSlack);
+           return are_near_duplicates(other, tuple, slack);
          });
 }
 
@@ -233,7 +236,10 @@ void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool
   if (unfit != cell.end()) {
     mark(*unfit);
   }
-  const auto most = [](const Ranked& r) { return r.is_priced ? r.rate : r.rate * (1.0 + kSlack); };
+  const double slack = slack_of(frame.batch.requests);
+  const auto most = [slack](const Ranked& r) {
+    return r.is_priced ? r.rate : r.rate * (1.0 + slack);
+  };
   // Of equals the one that stands first in the grid, and in the cell.
   const auto after = [&most](const Ranked& a, const Ranked& b) {
     return most(a) != most(b) ? most(a) < most(b) : a.tuple > b.tuple;
